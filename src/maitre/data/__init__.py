@@ -1,0 +1,1 @@
+"""Data at the door: validation, file formats, simulators."""

@@ -1,0 +1,17 @@
+"""Component models. A new family is one file here and one line in `REGISTRY`; its `EXAMPLES` make the tests find it."""
+
+from maitre.families.base import ConjugateFamily, Example, Family
+from maitre.families.categorical import BetaBernoulli, Categorical
+from maitre.families.dirichlet_multinomial import DirichletMultinomial
+from maitre.families.gamma_poisson import GammaPoisson
+from maitre.families.known_covariance import KnownCovarianceGaussian
+from maitre.families.normal_inverse_gamma import NormalInverseGamma
+from maitre.families.normal_inverse_wishart import NormalInverseWishart
+from maitre.families.product import Product
+
+REGISTRY: dict[str, type[Family]] = {
+    family.__name__: family
+    for family in (KnownCovarianceGaussian, NormalInverseGamma, NormalInverseWishart, DirichletMultinomial, BetaBernoulli, GammaPoisson, Categorical, Product)
+}
+
+__all__ = ["REGISTRY", "ConjugateFamily", "Example", "Family", *REGISTRY]

@@ -1,0 +1,61 @@
+"""What a family is: hyper-parameters, an encoding of the data, and the run-time statistics that kernels work on.
+
+Two tiers. A `Family` can draw a cluster's parameter and score a point under it, which is enough for the sampler with explicit parameters. A
+`ConjugateFamily` can in addition integrate the parameter out, which is what every collapsed sampler and the search need. What a tier requires of
+the class of statistics is listed in `maitre.families.statistics`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from typing_extensions import Self
+
+from maitre.numerics.distributions import Parametrised
+
+
+@dataclass(frozen=True)
+class Example:
+    """A family with all its hyper-parameters and a handful of points: what contract and exactness tests run on."""
+
+    family: Family
+    data: Any
+
+
+class Family(Parametrised, ABC):
+    """A component model: a frozen dataclass of hyper-parameters. A field left `None` is filled from the data by `with_defaults`."""
+
+    statistics: ClassVar[type]
+    EXAMPLES: ClassVar[tuple[Example, ...]] = ()
+    SKIPS_MISSING: ClassVar[bool] = False  # columns are independent within a cluster, and `validate(data, missing=True)` allows missing entries
+
+    @abstractmethod
+    def validate(self, data: Any) -> Any:
+        """The data in the form `encode` takes, or a `ValueError` that names the offending row and column."""
+
+    def defaults(self, data: Any) -> dict[str, Any]:
+        """Values for the fields that the user left `None`, from validated data."""
+        return {}
+
+    def with_defaults(self, data: Any) -> Self:
+        """The family with every field filled in."""
+        missing = {name: value for name, value in self.defaults(data).items() if getattr(self, name) is None}
+        return self.at(missing)
+
+    @abstractmethod
+    def encode(self, data: Any) -> Any:
+        """Validated data in the form the kernels read; done once for a data set."""
+
+    @abstractmethod
+    def allocate(self, encoded: Any, capacity: int) -> Any:
+        """Run-time statistics (a NamedTuple of the class `statistics`) with at least `capacity` slots, every one empty."""
+
+    def with_values(self, statistics: Any, values: dict[str, float]) -> Any:
+        """The run-time statistics with other values of the named hyper-parameters (their arrays are shared); slots need `derive` afterwards."""
+        return statistics._replace(**values)
+
+
+class ConjugateFamily(Family):
+    """A family whose clusters' marginal likelihood is known in closed form."""

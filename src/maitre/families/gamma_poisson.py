@@ -1,0 +1,184 @@
+"""Columns of counts, independent within a cluster: x_d ~ Poisson(λ_d), λ_d ~ Gamma(a, b) (shape and rate).
+
+    p(x | x_c) = Γ(a + S + x)/(Γ(a + S) x!) · ((b + N)/(b + N + 1))^(a + S) · (b + N + 1)^−x,   S = Σx, N the number of points
+
+Missing entries are skipped: they add nothing to their column.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from maitre.data.validation import column_means, dense_matrix, whole_numbers
+from maitre.families.base import ConjugateFamily, Example
+from maitre.numerics.arrays import Floats, padded, prefetch_row
+from maitre.numerics.distributions import Hyperparameter, Hyperprior
+from maitre.numerics.elementary import fast_lgamma, fast_log
+from maitre.numerics.rng import log_gamma_variate, poisson
+
+
+class GammaPoissonStatistics(NamedTuple):
+    """Run-time state; D columns, C slots. Statistics are whole numbers kept as floats: they never drift."""
+
+    x: Floats  # (n, D); 0 where missing
+    observed: npt.NDArray[np.uint8]  # (n, D)
+    log_factorial: Floats  # (n, D): log x!, 0 where missing
+    shape: float
+    rate: float  # multiplies `rates`
+    rates: Floats  # (D,)
+    base: Floats  # (C,): Σ log x!
+    count: Floats  # (C, D): N
+    total: Floats  # (C, D): S
+    mass: Floats  # (D, C): a + S
+    constant: Floats  # (D, C): (a + S) log((b + N)/(b + N + 1)) − log Γ(a + S)
+    log_rate: Floats  # (D, C): log(b + N + 1)
+
+    def clear(s, k: int) -> None:
+        s.base[k] = 0.0
+        for d in range(s.x.shape[1]):
+            s.count[k, d] = 0.0
+            s.total[k, d] = 0.0
+
+    def add(s, k: int, i: int) -> None:
+        for d in range(s.x.shape[1]):
+            s.base[k] += s.log_factorial[i, d]
+            s.count[k, d] += s.observed[i, d]
+            s.total[k, d] += s.x[i, d]
+
+    def remove(s, k: int, i: int) -> None:
+        for d in range(s.x.shape[1]):
+            s.base[k] -= s.log_factorial[i, d]
+            s.count[k, d] -= s.observed[i, d]
+            s.total[k, d] -= s.x[i, d]
+
+    def merge(s, k: int, other: int) -> None:
+        s.base[k] += s.base[other]
+        for d in range(s.x.shape[1]):
+            s.count[k, d] += s.count[other, d]
+            s.total[k, d] += s.total[other, d]
+
+    def subtract(s, k: int, other: int) -> None:
+        s.base[k] -= s.base[other]
+        for d in range(s.x.shape[1]):
+            s.count[k, d] -= s.count[other, d]
+            s.total[k, d] -= s.total[other, d]
+
+    def refresh(s, k: int) -> None:
+        for d in range(s.x.shape[1]):
+            mass, rate = s.shape + s.total[k, d], s.rate * s.rates[d] + s.count[k, d]
+            s.mass[d, k] = mass
+            s.constant[d, k] = mass * math.log(rate / (rate + 1.0)) - fast_lgamma(mass)
+            s.log_rate[d, k] = math.log(rate + 1.0)
+
+    def log_marginal(s, k: int) -> float:
+        value = -s.base[k]
+        for d in range(s.x.shape[1]):
+            if s.count[k, d] > 0.0:
+                mass = s.shape + s.total[k, d]
+                value += math.lgamma(mass) - math.lgamma(s.shape) + s.shape * math.log(s.rate * s.rates[d]) - mass * math.log(s.rate * s.rates[d] + s.count[k, d])
+        return value
+
+    def log_predictive(s, k: int, i: int) -> float:
+        value = 0.0
+        for d in range(s.x.shape[1]):
+            if s.observed[i, d]:
+                value += s.constant[d, k] + math.lgamma(s.mass[d, k] + s.x[i, d]) - s.x[i, d] * s.log_rate[d, k] - s.log_factorial[i, d]
+        return value
+
+    def log_predictive_without(s, k: int, i: int) -> float:
+        value = 0.0
+        for d in range(s.x.shape[1]):
+            if s.observed[i, d]:
+                x, rate = s.x[i, d], s.rate * s.rates[d] + s.count[k, d]
+                mass = s.mass[d, k] - x
+                value += fast_lgamma(mass + x) - fast_lgamma(mass) + mass * fast_log((rate - 1.0) / rate) - x * fast_log(rate) - s.log_factorial[i, d]
+        return value
+
+    def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
+        for d in range(s.x.shape[1]):
+            if s.observed[i, d]:
+                x, log_factorial = s.x[i, d], s.log_factorial[i, d]
+                for k in range(n_slots):
+                    out[k] += s.constant[d, k] + fast_lgamma(s.mass[d, k] + x) - x * s.log_rate[d, k] - log_factorial
+
+    def prefetch(s, i: int) -> None:
+        prefetch_row(s.x, i)
+
+    def n_parameters(s) -> int:
+        return s.x.shape[1]
+
+    def draw_parameters(s, k: int, theta: Floats, rng: Any) -> None:
+        for d in range(s.x.shape[1]):
+            theta[d] = log_gamma_variate(s.shape + s.total[k, d], rng) - math.log(s.rate * s.rates[d] + s.count[k, d])
+
+    def log_likelihood(s, theta: Floats, i: int) -> float:
+        value = 0.0
+        for d in range(s.x.shape[1]):
+            if s.observed[i, d]:
+                value += s.x[i, d] * theta[d] - math.exp(theta[d]) - s.log_factorial[i, d]
+        return value
+
+    def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
+        for d in range(s.x.shape[1]):
+            if s.observed[i, d]:
+                s.x[i, d] = float(poisson(math.exp(theta[d]), rng))
+                s.log_factorial[i, d] = math.lgamma(s.x[i, d] + 1.0)
+
+
+@dataclass(frozen=True)
+class GammaPoisson(ConjugateFamily):
+    """Columns of counts with a Poisson rate per cluster and column, λ ~ Gamma(shape, rate).
+
+    `rate` is a number (or its prior), or one number per column. Default: shape / the column's mean.
+
+    >>> import maitre as mt
+    >>> family = mt.families.GammaPoisson(shape=1.0, rate=0.5)
+    """
+
+    shape: Hyperparameter = 1.0
+    rate: Any = None
+
+    statistics = GammaPoissonStatistics
+    POSITIVE = ("shape",)
+    SKIPS_MISSING = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rate is not None and not isinstance(self.rate, Hyperprior):
+            rates = np.asarray(self.rate, dtype=float)
+            if not (np.all(rates > 0.0) and np.all(np.isfinite(rates))):
+                raise ValueError(f"GammaPoisson: rate must be positive, not {self.rate!r}")
+
+    def validate(self, data: Any, missing: bool = False) -> Floats:
+        return whole_numbers(dense_matrix(data, missing), "GammaPoisson takes whole numbers of at least 0: round them, or use a Gaussian family")
+
+    def defaults(self, x: Floats) -> dict[str, Any]:
+        shape = self.shape if isinstance(self.shape, (int, float)) else self.shape.mean
+        means = column_means(x)
+        return {"rate": shape / np.where(means > 0.0, means, 1.0)}
+
+    def encode(self, x: Floats) -> tuple[Floats, npt.NDArray[np.uint8], Floats]:
+        observed = ~np.isnan(x)
+        filled = np.where(observed, x, 0.0)
+        return filled, observed.astype(np.uint8), gammaln(filled + 1.0)
+
+    def allocate(self, encoded: tuple[Floats, npt.NDArray[np.uint8], Floats], capacity: int) -> GammaPoissonStatistics:
+        slots, n_columns = padded(capacity), encoded[0].shape[1]
+        rate, rates = (1.0, np.array(self.rate, dtype=float)) if np.ndim(self.rate) else (float(self.rate), np.ones(n_columns))
+        if len(rates) != n_columns:
+            raise ValueError(f"GammaPoisson: {len(rates)} rates were given for {n_columns} columns: give one number, or one per column")
+        raw = [np.zeros((slots, n_columns)) for _ in range(2)]
+        derived = [np.zeros((n_columns, slots)) for _ in range(3)]
+        return GammaPoissonStatistics(*encoded, float(self.shape), rate, rates, np.zeros(slots), *raw, *derived)  # type: ignore[arg-type]
+
+
+GammaPoisson.EXAMPLES = (
+    Example(GammaPoisson(1.3, 0.6), [[0, 3], [1, 2], [7, 0], [5, 1], [0, 4]]),
+    Example(GammaPoisson(0.8, [0.6, 0.3]), [[0, 3], [1, 2], [7, 0], [5, 1], [0, 4]]),
+)

@@ -1,0 +1,401 @@
+"""Gaussian clusters with a full covariance of their own: Σ ~ InverseWishart(ν0, Λ0), μ | Σ ~ N(m0, Σ/κ0).
+
+    κ_n = κ0 + n,  ν_n = ν0 + n,  m_n = (κ0 m0 + n x̄)/κ_n,  Λ_n = Λ0 + Q + κ0 n/κ_n (x̄ − m0)(x̄ − m0)ᵀ
+    p(x | x_c) = π^−D/2 Γ((ν_n+1)/2)/Γ((ν_n+1−D)/2) (κ_n/(κ_n+1))^D/2 |Λ_n|^−½ (1 + κ_n/(κ_n+1) · q)^−(ν_n+1)/2,   q = (x−m_n)ᵀ Λ_n⁻¹ (x−m_n).
+
+Each slot keeps the raw mean and scatter Q, and the Cholesky factor of Λ_n, which a point's arrival or departure changes by rank one. The predictive
+without a point that is in the cluster needs no downdate: |Λ_n − κ_n/(κ_n−1)(x−m_n)(x−m_n)ᵀ| = |Λ_n| (1 − κ_n/(κ_n−1) q).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from maitre.data.validation import column_means, column_variances, dense_matrix
+from maitre.families.base import ConjugateFamily, Example
+from maitre.families.statistics import clear, refresh
+from maitre.numerics.arrays import Floats, Ints, padded, prefetch_row
+from maitre.numerics.compilation import compiled
+from maitre.numerics.distributions import Hyperparameter
+from maitre.numerics.elementary import fast_log
+from maitre.numerics.linear import as_covariance, cholesky_in_place, cholesky_update
+from maitre.numerics.rng import log_gamma_variate, normal
+
+_LOG_PI = math.log(math.pi)
+_ILL_CONDITIONED = 1e-4  # below this the closed form without a point loses digits and the downdate is done afresh
+
+
+class NormalInverseWishartStatistics(NamedTuple):
+    """Run-time state; D dimensions, C slots. Points are centred at m0 and whitened by Λ0, so that m0 = 0 and Λ0 = `scale_factor`·I inside."""
+
+    x: Floats  # (n, D)
+    log_jacobian: float
+    kappa: float
+    nu: float
+    scale_factor: float
+    n: Floats  # (C,)
+    mean: Floats  # (C, D)
+    scatter: Floats  # (C, D, D), lower triangle
+    factor: Floats  # (D, D, C): Cholesky factor of Λ_n
+    inverse_diagonal: Floats  # (D, C)
+    center: Floats  # (D, C): m_n
+    constant: Floats  # (C,)
+    shrink: Floats  # (C,): κ_n/(κ_n+1)
+    power: Floats  # (C,): (ν_n+1)/2
+    log_determinant: Floats  # (C,)
+    solved: Floats  # (D, C): work space of the triangular solve
+    distance: Floats  # (C,): q of the point scored last
+    scored: Ints  # (1,): that point, or −1
+    vector: Floats  # (D,): work space
+    matrix: Floats  # (D, D): work space
+
+    def clear(s, k: int) -> None:
+        s.n[k] = 0.0
+        root = math.sqrt(s.scale_factor)
+        for i in range(s.x.shape[1]):
+            s.mean[k, i] = 0.0
+            for j in range(i + 1):
+                s.scatter[k, i, j] = 0.0
+                s.factor[i, j, k] = root if i == j else 0.0
+
+    def add(s, k: int, i: int) -> None:
+        n_dimensions = s.x.shape[1]
+        before = s.kappa + s.n[k]
+        root = math.sqrt(before / (before + 1.0))
+        for d in range(n_dimensions):
+            s.vector[d] = root * (s.x[i, d] - s.n[k] * s.mean[k, d] / before)
+        cholesky_update(s.factor, k, s.vector, 1.0)
+        s.n[k] += 1.0
+        weight = (s.n[k] - 1.0) / s.n[k]
+        for d in range(n_dimensions):
+            gap = s.x[i, d] - s.mean[k, d]
+            for e in range(d + 1):
+                s.scatter[k, d, e] += weight * gap * (s.x[i, e] - s.mean[k, e])
+        for d in range(n_dimensions):
+            s.mean[k, d] += (s.x[i, d] - s.mean[k, d]) / s.n[k]
+
+    def remove(s, k: int, i: int) -> None:
+        n_dimensions = s.x.shape[1]
+        after = s.kappa + s.n[k] - 1.0
+        root = math.sqrt((after + 1.0) / after)
+        for d in range(n_dimensions):
+            s.vector[d] = root * (s.x[i, d] - s.n[k] * s.mean[k, d] / (after + 1.0))
+        downdated = cholesky_update(s.factor, k, s.vector, -1.0)
+        s.n[k] -= 1.0
+        if s.n[k] == 0.0:
+            clear(s, k)
+            return
+        for d in range(n_dimensions):
+            s.mean[k, d] -= (s.x[i, d] - s.mean[k, d]) / s.n[k]
+        weight = s.n[k] / (s.n[k] + 1.0)
+        for d in range(n_dimensions):
+            gap = s.x[i, d] - s.mean[k, d]
+            for e in range(d + 1):
+                s.scatter[k, d, e] -= weight * gap * (s.x[i, e] - s.mean[k, e])
+        if not downdated:
+            _derive(s, k)
+
+    def merge(s, k: int, other: int) -> None:
+        n, m = s.n[k], s.n[other]
+        if m > 0.0:
+            _combine_scatter(s, k, other, 1.0, n * m / (n + m))
+            for d in range(s.x.shape[1]):
+                s.mean[k, d] += (s.mean[other, d] - s.mean[k, d]) * m / (n + m)
+            s.n[k] = n + m
+
+    def subtract(s, k: int, other: int) -> None:
+        m = s.n[other]
+        n = s.n[k] - m
+        if n == 0.0:
+            clear(s, k)
+        elif m > 0.0:
+            for d in range(s.x.shape[1]):
+                s.mean[k, d] += (s.mean[k, d] - s.mean[other, d]) * m / n
+            _combine_scatter(s, k, other, -1.0, n * m / (n + m))
+            s.n[k] = n
+
+    def derive(s, k: int) -> None:
+        _derive(s, k)
+        refresh(s, k)
+
+    def refresh(s, k: int) -> None:
+        n_dimensions = s.x.shape[1]
+        kappa, nu = s.kappa + s.n[k], s.nu + s.n[k]
+        log_determinant = 0.0
+        for d in range(n_dimensions):
+            s.inverse_diagonal[d, k] = 1.0 / s.factor[d, d, k]
+            s.center[d, k] = s.n[k] * s.mean[k, d] / kappa
+            log_determinant += 2.0 * math.log(s.factor[d, d, k])
+        s.shrink[k] = kappa / (kappa + 1.0)
+        s.power[k] = 0.5 * (nu + 1.0)
+        s.log_determinant[k] = log_determinant
+        gammas = math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * (nu + 1.0 - n_dimensions))
+        s.constant[k] = gammas + 0.5 * n_dimensions * (math.log(s.shrink[k]) - _LOG_PI) - 0.5 * log_determinant + s.log_jacobian
+        s.scored[0] = -1
+
+    def log_marginal(s, k: int) -> float:
+        n = s.n[k]
+        if n == 0.0:
+            return 0.0
+        n_dimensions = s.x.shape[1]
+        nu = s.nu + n
+        _posterior_scale(s, k)
+        cholesky_in_place(s.matrix)
+        value = n * s.log_jacobian - 0.5 * n * n_dimensions * _LOG_PI + 0.5 * n_dimensions * math.log(s.kappa / (s.kappa + n))
+        value += 0.5 * s.nu * n_dimensions * math.log(s.scale_factor)
+        for d in range(n_dimensions):
+            value += math.lgamma(0.5 * (nu - d)) - math.lgamma(0.5 * (s.nu - d)) - nu * math.log(s.matrix[d, d])
+        return value
+
+    def log_predictive(s, k: int, i: int) -> float:
+        return s.constant[k] - s.power[k] * math.log(1.0 + s.shrink[k] * _distance(s, k, i))
+
+    def log_predictive_without(s, k: int, i: int) -> float:
+        n_dimensions = s.x.shape[1]
+        q = s.distance[k] if s.scored[0] == i else _distance(s, k, i)
+        kappa, nu = s.kappa + s.n[k], s.nu + s.n[k]
+        left = 1.0 - kappa / (kappa - 1.0) * q
+        if left < _ILL_CONDITIONED:
+            return _predictive_after_removal(s, k, i)
+        gammas = math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - n_dimensions))
+        return gammas + 0.5 * n_dimensions * (math.log((kappa - 1.0) / kappa) - _LOG_PI) - 0.5 * s.log_determinant[k] + 0.5 * (nu - 1.0) * math.log(left) + s.log_jacobian
+
+    def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
+        n_dimensions = s.x.shape[1]
+        for k in range(n_slots):
+            s.distance[k] = 0.0
+        for d in range(n_dimensions):
+            x = s.x[i, d]
+            for k in range(n_slots):
+                s.solved[d, k] = x - s.center[d, k]
+            whole = d // 4 * 4
+            for e in range(0, whole, 4):
+                for k in range(n_slots):
+                    s.solved[d, k] -= (s.factor[d, e, k] * s.solved[e, k] + s.factor[d, e + 1, k] * s.solved[e + 1, k]) + (
+                        s.factor[d, e + 2, k] * s.solved[e + 2, k] + s.factor[d, e + 3, k] * s.solved[e + 3, k]
+                    )
+            for e in range(whole, d):
+                for k in range(n_slots):
+                    s.solved[d, k] -= s.factor[d, e, k] * s.solved[e, k]
+            for k in range(n_slots):
+                y = s.solved[d, k] * s.inverse_diagonal[d, k]
+                s.solved[d, k] = y
+                s.distance[k] += y * y
+        for k in range(n_slots):
+            out[k] += s.constant[k] - s.power[k] * fast_log(1.0 + s.shrink[k] * s.distance[k])
+        s.scored[0] = i
+
+    def prefetch(s, i: int) -> None:
+        prefetch_row(s.x, i)
+
+    def n_parameters(s) -> int:
+        n_dimensions = s.x.shape[1]
+        return n_dimensions + n_dimensions * n_dimensions + 1
+
+    def draw_parameters(s, k: int, theta: Floats, rng: Any) -> None:
+        """Mean; lower-triangular A with Σ⁻¹ = A Aᵀ stored as the matrix that maps a residual to Aᵀ(x−μ); and log |A|.
+
+        Bartlett: Σ⁻¹ = L⁻ᵀ B Bᵀ L⁻¹ with B lower triangular, B_dd² ~ χ²(ν_n − d), B_de ~ N(0, 1), and L the Cholesky factor of Λ_n.
+        """
+        n_dimensions = s.x.shape[1]
+        kappa, nu = s.kappa + s.n[k], s.nu + s.n[k]
+        log_determinant = 0.0
+        for d in range(n_dimensions):
+            for e in range(d):
+                s.matrix[d, e] = normal(rng)
+            log_root = 0.5 * (math.log(2.0) + log_gamma_variate(0.5 * (nu - d), rng))
+            s.matrix[d, d] = math.exp(log_root)
+            log_determinant += log_root - math.log(s.factor[d, d, k])
+        for column in range(n_dimensions):  # residual → Bᵀ L⁻¹ residual, one column of the matrix at a time
+            for d in range(n_dimensions):
+                value = 1.0 if d == column else 0.0
+                for e in range(d):
+                    value -= s.factor[d, e, k] * s.vector[e]
+                s.vector[d] = value / s.factor[d, d, k]
+            for d in range(n_dimensions):
+                value = 0.0
+                for e in range(d, n_dimensions):
+                    value += s.matrix[e, d] * s.vector[e]
+                theta[n_dimensions + d * n_dimensions + column] = value
+        for d in range(n_dimensions - 1, -1, -1):  # μ = m_n + L B⁻ᵀ z / √κ_n
+            value = normal(rng)
+            for e in range(d + 1, n_dimensions):
+                value -= s.matrix[e, d] * s.vector[e]
+            s.vector[d] = value / s.matrix[d, d]
+        for d in range(n_dimensions):
+            value = 0.0
+            for e in range(d + 1):
+                value += s.factor[d, e, k] * s.vector[e]
+            theta[d] = s.n[k] * s.mean[k, d] / kappa + value / math.sqrt(kappa)
+        theta[n_dimensions + n_dimensions * n_dimensions] = log_determinant
+
+    def log_likelihood(s, theta: Floats, i: int) -> float:
+        n_dimensions = s.x.shape[1]
+        distance = 0.0
+        for d in range(n_dimensions):
+            value = 0.0
+            for e in range(n_dimensions):
+                value += theta[n_dimensions + d * n_dimensions + e] * (s.x[i, e] - theta[e])
+            distance += value * value
+        return s.log_jacobian + theta[n_dimensions + n_dimensions * n_dimensions] - 0.5 * (n_dimensions * (_LOG_PI + math.log(2.0)) + distance)
+
+    def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
+        """x = μ + M⁻¹ z for the stored matrix M, by Gaussian elimination without pivoting (M = Bᵀ L⁻¹ has an LU form)."""
+        n_dimensions = s.x.shape[1]
+        for d in range(n_dimensions):
+            s.vector[d] = normal(rng)
+            for e in range(n_dimensions):
+                s.matrix[d, e] = theta[n_dimensions + d * n_dimensions + e]
+        for d in range(n_dimensions - 1, 0, -1):  # M is upper times lower: eliminate upwards from the last row
+            for row in range(d):
+                ratio = s.matrix[row, d] / s.matrix[d, d]
+                s.vector[row] -= ratio * s.vector[d]
+                for e in range(d + 1):
+                    s.matrix[row, e] -= ratio * s.matrix[d, e]
+        for d in range(n_dimensions):
+            value = s.vector[d]
+            for e in range(d):
+                value -= s.matrix[d, e] * s.vector[e]
+            s.vector[d] = value / s.matrix[d, d]
+            s.x[i, d] = theta[d] + s.vector[d]
+        s.scored[0] = -1
+
+
+@compiled
+def _posterior_scale(s: Any, k: int) -> None:
+    """s.matrix ← Λ_n (lower triangle) from the raw statistics."""
+    weight = s.kappa * s.n[k] / (s.kappa + s.n[k])
+    for d in range(s.x.shape[1]):
+        for e in range(d + 1):
+            s.matrix[d, e] = s.scatter[k, d, e] + weight * s.mean[k, d] * s.mean[k, e] + (s.scale_factor if d == e else 0.0)
+
+
+@compiled
+def _derive(s: Any, k: int) -> None:
+    """The Cholesky factor from the raw statistics."""
+    _posterior_scale(s, k)
+    cholesky_in_place(s.matrix)
+    for d in range(s.x.shape[1]):
+        for e in range(d + 1):
+            s.factor[d, e, k] = s.matrix[d, e]
+
+
+@compiled
+def _combine_scatter(s: Any, k: int, other: int, sign: float, weight: float) -> None:
+    """Scatter of k plus or minus that of `other`, with the term between their means."""
+    for d in range(s.x.shape[1]):
+        gap = s.mean[other, d] - s.mean[k, d]
+        for e in range(d + 1):
+            s.scatter[k, d, e] += sign * (s.scatter[other, d, e] + weight * gap * (s.mean[other, e] - s.mean[k, e]))
+
+
+@compiled
+def _distance(s: Any, k: int, i: int) -> float:
+    """q = (x − m_n)ᵀ Λ_n⁻¹ (x − m_n) for one slot."""
+    distance = 0.0
+    for d in range(s.x.shape[1]):
+        value = s.x[i, d] - s.center[d, k]
+        for e in range(d):
+            value -= s.factor[d, e, k] * s.vector[e]
+        s.vector[d] = value * s.inverse_diagonal[d, k]
+        distance += s.vector[d] * s.vector[d]
+    return distance
+
+
+@compiled
+def _predictive_after_removal(s: Any, k: int, i: int) -> float:
+    """log p(x_i | x_c without x_i) by building Λ without the point: for the few points that dominate their cluster."""
+    n_dimensions = s.x.shape[1]
+    n = s.n[k] - 1.0
+    kappa, nu = s.kappa + n, s.nu + n
+    weight = n / (n + 1.0)
+    pull = s.kappa * n / kappa
+    for d in range(n_dimensions):
+        s.vector[d] = s.mean[k, d] - (s.x[i, d] - s.mean[k, d]) / n if n > 0.0 else 0.0  # the mean without the point
+    for d in range(n_dimensions):
+        for e in range(d + 1):
+            without = s.scatter[k, d, e] - weight * (s.x[i, d] - s.vector[d]) * (s.x[i, e] - s.vector[e]) if n > 1.0 else 0.0
+            s.matrix[d, e] = without + pull * s.vector[d] * s.vector[e] + (s.scale_factor if d == e else 0.0)
+    cholesky_in_place(s.matrix)
+    log_determinant, distance = 0.0, 0.0
+    for d in range(n_dimensions):
+        value = s.x[i, d] - n * s.vector[d] / kappa
+        s.solved[d, k] = value
+    for d in range(n_dimensions):
+        value = s.solved[d, k]
+        for e in range(d):
+            value -= s.matrix[d, e] * s.vector[e]
+        s.vector[d] = value / s.matrix[d, d]
+        distance += s.vector[d] * s.vector[d]
+        log_determinant += 2.0 * math.log(s.matrix[d, d])
+    gammas = math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * (nu + 1.0 - n_dimensions))
+    shrink = kappa / (kappa + 1.0)
+    return gammas + 0.5 * n_dimensions * (math.log(shrink) - _LOG_PI) - 0.5 * log_determinant - 0.5 * (nu + 1.0) * math.log(1.0 + shrink * distance) + s.log_jacobian
+
+
+@dataclass(frozen=True)
+class NormalInverseWishart(ConjugateFamily):
+    """Gaussian clusters, each with its own mean and full covariance matrix.
+
+    `scale` is Λ0 (a number, a vector or a matrix); `scale_factor` multiplies it and may carry a prior, as may `kappa`. Defaults from the data with D columns:
+    `mean` the mean, `nu` D + 2, `scale` a fifth of the columns' variances on the diagonal (then E Σ = Λ0).
+
+    >>> import maitre as mt
+    >>> family = mt.families.NormalInverseWishart(mean=0.0, kappa=0.1, nu=4, scale=1.0)
+    """
+
+    mean: Any = None
+    kappa: Hyperparameter = 0.1
+    nu: float | None = None
+    scale: Any = None
+    scale_factor: Hyperparameter = 1.0
+
+    statistics = NormalInverseWishartStatistics
+    POSITIVE = ("kappa", "nu", "scale_factor")
+
+    def validate(self, data: Any) -> Floats:
+        return dense_matrix(data)
+
+    def defaults(self, x: Floats) -> dict[str, Any]:
+        return {"mean": column_means(x), "nu": x.shape[1] + 2.0, "scale": 0.2 * column_variances(x)}
+
+    def encode(self, x: Floats) -> tuple[Floats, float]:
+        n_dimensions = x.shape[1]
+        if self.nu is None or self.nu <= n_dimensions - 1:
+            raise ValueError(f"NormalInverseWishart: nu is {self.nu}; with {n_dimensions} columns it must be above {n_dimensions - 1}")
+        factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
+        z = linalg.solve_triangular(factor, (x - np.asarray(self.mean, dtype=float)).T, lower=True).T
+        return np.ascontiguousarray(z), -float(np.sum(np.log(np.diag(factor))))
+
+    def allocate(self, encoded: tuple[Floats, float], capacity: int) -> NormalInverseWishartStatistics:
+        x, log_jacobian = encoded
+        slots, n_dimensions = padded(capacity), x.shape[1]
+        return NormalInverseWishartStatistics(
+            x,
+            log_jacobian,
+            float(self.kappa),  # type: ignore[arg-type]
+            float(self.nu),  # type: ignore[arg-type]
+            float(self.scale_factor),  # type: ignore[arg-type]
+            np.zeros(slots),
+            np.zeros((slots, n_dimensions)),
+            np.zeros((slots, n_dimensions, n_dimensions)),
+            np.zeros((n_dimensions, n_dimensions, slots)),
+            *(np.zeros((n_dimensions, slots)) for _ in range(2)),
+            *(np.zeros(slots) for _ in range(4)),
+            np.zeros((n_dimensions, slots)),
+            np.zeros(slots),
+            np.full(1, -1, dtype=np.int64),
+            np.zeros(n_dimensions),
+            np.zeros((n_dimensions, n_dimensions)),
+        )
+
+
+NormalInverseWishart.EXAMPLES = (
+    Example(NormalInverseWishart(0.2, 0.4, 1.5, 0.9), [[-1.0], [-0.8], [0.1], [0.9], [1.1]]),
+    Example(NormalInverseWishart([0.1, -0.2], 0.5, 3.5, [[0.8, 0.3], [0.3, 1.1]], scale_factor=0.8), [[-1.0, 0.2], [-0.8, 0.0], [0.1, 1.2], [0.9, -0.4], [1.4, 0.9]]),
+)

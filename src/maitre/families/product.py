@@ -1,0 +1,215 @@
+"""Tables with columns of several kinds: within a cluster the groups of columns are independent, each with a family of its own.
+
+    p(x_c) = ∏_g p_g(x_c restricted to the columns of group g)
+
+Missing values are skipped per column by the families whose columns are independent (NormalInverseGamma, Categorical, BetaBernoulli, GammaPoisson).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import literal_unroll
+from typing_extensions import Self
+
+from maitre.families.base import ConjugateFamily, Example, Family
+from maitre.families.categorical import BetaBernoulli, Categorical
+from maitre.families.gamma_poisson import GammaPoisson
+from maitre.families.normal_inverse_gamma import NormalInverseGamma
+from maitre.families.statistics import (
+    add,
+    clear,
+    derive,
+    draw_parameters,
+    draw_point,
+    log_likelihood,
+    log_marginal,
+    log_predictive,
+    log_predictive_all,
+    log_predictive_without,
+    merge,
+    n_parameters,
+    prefetch,
+    refresh,
+    remove,
+    subtract,
+)
+from maitre.numerics.arrays import Floats
+from maitre.numerics.distributions import Hyperprior
+
+
+class ProductStatistics(NamedTuple):
+    """Run-time state: the statistics of every group."""
+
+    parts: tuple[Any, ...]
+
+    def clear(s, k: int) -> None:
+        for part in literal_unroll(s.parts):
+            clear(part, k)
+
+    def add(s, k: int, i: int) -> None:
+        for part in literal_unroll(s.parts):
+            add(part, k, i)
+
+    def remove(s, k: int, i: int) -> None:
+        for part in literal_unroll(s.parts):
+            remove(part, k, i)
+
+    def merge(s, k: int, other: int) -> None:
+        for part in literal_unroll(s.parts):
+            merge(part, k, other)
+
+    def subtract(s, k: int, other: int) -> None:
+        for part in literal_unroll(s.parts):
+            subtract(part, k, other)
+
+    def refresh(s, k: int) -> None:
+        for part in literal_unroll(s.parts):
+            refresh(part, k)
+
+    def derive(s, k: int) -> None:
+        for part in literal_unroll(s.parts):
+            derive(part, k)
+
+    def log_marginal(s, k: int) -> float:
+        value = 0.0
+        for part in literal_unroll(s.parts):
+            value += log_marginal(part, k)
+        return value
+
+    def log_predictive(s, k: int, i: int) -> float:
+        value = 0.0
+        for part in literal_unroll(s.parts):
+            value += log_predictive(part, k, i)
+        return value
+
+    def log_predictive_without(s, k: int, i: int) -> float:
+        value = 0.0
+        for part in literal_unroll(s.parts):
+            value += log_predictive_without(part, k, i)
+        return value
+
+    def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
+        for part in literal_unroll(s.parts):
+            log_predictive_all(part, i, n_slots, out)
+
+    def prefetch(s, i: int) -> None:
+        for part in literal_unroll(s.parts):
+            prefetch(part, i)
+
+    def n_parameters(s) -> int:
+        count = 0
+        for part in literal_unroll(s.parts):
+            count += n_parameters(part)
+        return count
+
+    def draw_parameters(s, k: int, theta: Floats, rng: Any) -> None:
+        begin = 0
+        for part in literal_unroll(s.parts):
+            end = begin + n_parameters(part)
+            draw_parameters(part, k, theta[begin:end], rng)
+            begin = end
+
+    def log_likelihood(s, theta: Floats, i: int) -> float:
+        value, begin = 0.0, 0
+        for part in literal_unroll(s.parts):
+            end = begin + n_parameters(part)
+            value += log_likelihood(part, theta[begin:end], i)
+            begin = end
+        return value
+
+    def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
+        begin = 0
+        for part in literal_unroll(s.parts):
+            end = begin + n_parameters(part)
+            draw_point(part, theta[begin:end], i, rng)
+            begin = end
+
+
+@dataclass(frozen=True)
+class Product(ConjugateFamily):
+    """A family for each group of columns: pairs (column or list of columns, family), or a mapping from column to family.
+
+    Columns are names for a table with names, otherwise positions.
+
+    >>> import maitre as mt
+    >>> family = mt.families.Product([(["height", "weight"], mt.families.NormalInverseGamma()), ("smoker", mt.families.BetaBernoulli())])
+    """
+
+    groups: Any
+
+    statistics = ProductStatistics
+
+    def __post_init__(self) -> None:
+        pairs = self.groups.items() if isinstance(self.groups, Mapping) else self.groups
+        groups = tuple((_as_columns(columns), family) for columns, family in pairs)
+        if not groups or not all(isinstance(family, Family) for _, family in groups):
+            raise ValueError("Product takes pairs (columns, family), e.g. [('height', mt.families.NormalInverseGamma()), ('smoker', mt.families.BetaBernoulli())]")
+        object.__setattr__(self, "groups", groups)
+
+    def hyperpriors(self) -> dict[str, Hyperprior]:
+        return {f"{g}.{name}": prior for g, (_, family) in enumerate(self.groups) for name, prior in family.hyperpriors().items()}
+
+    def __getattr__(self, name: str) -> Any:
+        """A group's hyper-parameter by its name "group.field"."""
+        group, dot, field = name.partition(".")
+        if not dot:
+            raise AttributeError(name)
+        return getattr(self.groups[int(group)][1], field)
+
+    def at(self, values: dict[str, Any]) -> Self:
+        return type(self)([(columns, family.at(_of_group(values, g))) for g, (columns, family) in enumerate(self.groups)])
+
+    def validate(self, data: Any) -> tuple[Any, ...]:
+        return tuple(_validate(family, _select(data, columns)) for columns, family in self.groups)
+
+    def with_defaults(self, data: tuple[Any, ...]) -> Self:
+        return type(self)([(columns, family.with_defaults(part)) for (columns, family), part in zip(self.groups, data, strict=True)])
+
+    def encode(self, data: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(family.encode(part) for (_, family), part in zip(self.groups, data, strict=True))
+
+    def allocate(self, encoded: tuple[Any, ...], capacity: int) -> ProductStatistics:
+        return ProductStatistics(tuple(family.allocate(part, capacity) for (_, family), part in zip(self.groups, encoded, strict=True)))
+
+    def with_values(self, statistics: ProductStatistics, values: dict[str, float]) -> ProductStatistics:
+        parts = zip(self.groups, statistics.parts, strict=True)
+        chosen = [(family, part, _of_group(values, g)) for g, ((_, family), part) in enumerate(parts)]
+        return ProductStatistics(tuple(family.with_values(part, own) if own else part for family, part, own in chosen))
+
+
+def _as_columns(columns: Any) -> tuple[Any, ...]:
+    return (columns,) if isinstance(columns, str) or not isinstance(columns, Iterable) else tuple(columns)
+
+
+def _of_group(values: dict[str, Any], group: int) -> dict[str, Any]:
+    return {name.partition(".")[2]: value for name, value in values.items() if name.partition(".")[0] == str(group)}
+
+
+def _validate(family: Family, data: Any) -> Any:
+    return family.validate(data, missing=True) if family.SKIPS_MISSING else family.validate(data)  # type: ignore[call-arg]
+
+
+def _select(data: Any, columns: tuple[Any, ...]) -> Any:
+    """Those columns of a table (by name) or an array (by position)."""
+    if hasattr(data, "columns"):
+        unknown = [name for name in columns if name not in data.columns]
+        if unknown:
+            raise ValueError(f"the table has no column {unknown[0]!r}; it has {', '.join(map(repr, data.columns))}")
+        return data[list(columns)]
+    matrix = np.asarray(data)
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+    bad = [c for c in columns if not (isinstance(c, (int, np.integer)) and -matrix.shape[1] <= c < matrix.shape[1])]
+    if bad:
+        raise ValueError(f"column {bad[0]!r} is not a position in an array with {matrix.shape[1]} columns: give positions from 0, or a pandas DataFrame with names")
+    return matrix[:, list(columns)]
+
+
+_MIXED = np.array([[-1.0, 0, 2, 1], [-0.8, 1, np.nan, 1], [0.1, 1, 0, np.nan], [np.nan, 2, 5, 0], [1.1, 2, 7, 0]])
+
+Product.EXAMPLES = (
+    Example(Product([(0, NormalInverseGamma(0.1, 0.3, 1.5, 0.8)), (1, Categorical(0.7)), (2, GammaPoisson(1.2, 0.4)), (3, BetaBernoulli(0.7, 1.2))]), _MIXED),
+)

@@ -1,0 +1,174 @@
+"""The functions through which kernels see a family's run-time state, dispatched on its type.
+
+A family's run-time state is a `NamedTuple` that holds the encoded data and, for each of a number of *slots*, the sufficient statistics of one cluster. Its
+class defines the functions below as methods (first argument: the tuple itself). In plain Python they are looked up on the class; in a compiled
+kernel the same functions are compiled in. Required of a conjugate family:
+
+    clear(s, k)           empty slot k
+    add(s, k, i)          point i joins slot k
+    remove(s, k, i)       point i leaves slot k
+    log_marginal(s, k)    log p(x_c), the points of slot k with the cluster's parameter integrated out
+
+Optional, with the defaults given here (right for every family, faster when written for one):
+
+    refresh(s, k)                        bring the predictive's cached coefficients of slot k up to date after add / remove (nothing to do)
+    log_predictive(s, k, i)              log p(x_i | x_c), point i not in slot k (add, compare marginals, remove)
+    log_predictive_without(s, k, i)      the same for a point that is in slot k (remove, predict, add)
+    log_predictive_all(s, i, n_slots, out)   out[k] += log p(x_i | x_k) for every slot below n_slots (a loop); empty slots may get anything finite
+    merge(s, k, other) / subtract(s, k, other)   the points of slot `other` join / leave slot k
+
+For the sampler with explicit parameters (`auxiliary`):
+
+    draw_parameters(s, k, theta, rng)    theta[:] ~ p(θ | x_c); for an empty slot this is a draw from the base measure
+    log_likelihood(s, theta, i)          log F(x_i; θ)
+    n_parameters(s)                      how many numbers θ takes
+
+For Geweke's test (`maitre.testing`):
+
+    draw_point(s, theta, i, rng)         replace point i by a draw from F(·; θ)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba.extending import overload
+
+from maitre.numerics.compilation import JIT_OPTIONS
+
+
+def _dispatched(default: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Turn a function into one that dispatches on the class of its first argument, in plain Python and when compiled."""
+
+    def decorate(declaration: Callable[..., Any]) -> Callable[..., Any]:
+        name = declaration.__name__
+
+        def plain(s: Any, *arguments: Any) -> Any:
+            return getattr(type(s), name, default)(s, *arguments)  # type: ignore[misc]
+
+        plain.__name__ = plain.__qualname__ = name
+        plain.__doc__ = declaration.__doc__
+
+        @overload(plain, strict=False, jit_options=JIT_OPTIONS | {"forceinline": True})
+        def _(s: Any, *arguments: Any) -> Any:
+            return getattr(s.instance_class, name, default)
+
+        return plain
+
+    return decorate
+
+
+def _nothing(s: Any, k: int) -> None:
+    pass
+
+
+def _refresh(s: Any, k: int) -> None:
+    refresh(s, k)
+
+
+def _log_predictive(s: Any, k: int, i: int) -> float:
+    before = log_marginal(s, k)
+    add(s, k, i)
+    after = log_marginal(s, k)
+    remove(s, k, i)
+    return after - before  # type: ignore[no-any-return]
+
+
+def _log_predictive_without(s: Any, k: int, i: int) -> float:
+    remove(s, k, i)
+    refresh(s, k)
+    value = log_predictive(s, k, i)
+    add(s, k, i)
+    refresh(s, k)
+    return value  # type: ignore[no-any-return]
+
+
+def _log_predictive_all(s: Any, i: int, n_slots: int, out: Any) -> None:
+    for k in range(n_slots):
+        out[k] += log_predictive(s, k, i)
+
+
+@_dispatched()
+def clear(s: Any, k: int) -> None:
+    """Empty slot k."""
+
+
+@_dispatched()
+def add(s: Any, k: int, i: int) -> None:
+    """Point i joins slot k."""
+
+
+@_dispatched()
+def remove(s: Any, k: int, i: int) -> None:
+    """Point i leaves slot k."""
+
+
+@_dispatched(_nothing)
+def refresh(s: Any, k: int) -> None:
+    """Bring the cached coefficients of slot k's predictive up to date."""
+
+
+@_dispatched(_nothing)
+def prefetch(s: Any, i: int) -> None:
+    """Ask the memory for point i, which will be visited soon."""
+
+
+@_dispatched(_refresh)
+def derive(s: Any, k: int) -> None:
+    """Recompute everything that slot k derives from its raw statistics: after a change of hyper-parameters, a merge, or a long run."""
+
+
+@_dispatched()
+def log_marginal(s: Any, k: int) -> float:
+    """log p(x_c) of slot k, from the raw statistics alone; 0 for an empty slot."""
+
+
+@_dispatched(_log_predictive)
+def log_predictive(s: Any, k: int, i: int) -> float:
+    """log p(x_i | x_c) for a point that is not in slot k."""
+
+
+@_dispatched(_log_predictive_without)
+def log_predictive_without(s: Any, k: int, i: int) -> float:
+    """log p(x_i | x_c without x_i) for a point that is in slot k."""
+
+
+@_dispatched(_log_predictive_all)
+def log_predictive_all(s: Any, i: int, n_slots: int, out: Any) -> None:
+    """out[k] += log p(x_i | x_k) for every slot below n_slots, as if point i were in none of them."""
+
+
+@_dispatched()
+def merge(s: Any, k: int, other: int) -> None:
+    """The points of slot `other` join slot k (slot `other` is left as it is)."""
+
+
+@_dispatched()
+def subtract(s: Any, k: int, other: int) -> None:
+    """The points of slot `other`, all of them in slot k, leave slot k."""
+
+
+@_dispatched()
+def n_parameters(s: Any) -> int:
+    """How many numbers one cluster's parameter θ takes."""
+
+
+@_dispatched()
+def draw_parameters(s: Any, k: int, theta: Any, rng: Any) -> None:
+    """theta[:] ~ p(θ | x_c); for an empty slot, a draw from the base measure."""
+
+
+@_dispatched()
+def log_likelihood(s: Any, theta: Any, i: int) -> float:
+    """log F(x_i; θ)."""
+
+
+@_dispatched()
+def draw_point(s: Any, theta: Any, i: int, rng: Any) -> None:
+    """Replace point i by a draw from F(·; θ)."""
+
+
+def supports(statistics: type, *names: str) -> bool:
+    """Whether a class of statistics defines all the named functions."""
+    return all(hasattr(statistics, name) for name in names)

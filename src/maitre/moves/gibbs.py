@@ -1,0 +1,82 @@
+"""Collapsed Gibbs (Neal's Algorithm 3), for every conjugate family and every Gibbs-type prior.
+
+Target: p(C, x) ∝ V(n, K) ∏_c W(|c|) p(x_c). Each step redraws the seat of one point from its full conditional, so each step, and any order of
+steps chosen without looking at the state, leaves the target invariant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maitre.families.statistics import add, clear, log_predictive_all, log_predictive_without, prefetch, refresh, remove
+from maitre.numerics.arrays import Floats, Ints, Slots
+from maitre.numerics.compilation import kernel
+from maitre.numerics.draw import draw_log
+from maitre.states.mixture import first_empty
+
+
+@kernel
+def reseat(
+    s: Any, order: Ints, start: int, labels: Slots, sizes: Ints, occupancy: Ints, log_join: Floats, log_v: Floats, log_w: Floats, weights: Floats, scratch: Floats, rng: Any
+) -> tuple[int, float, int, int]:
+    """Give every point of `order[start:]` a new seat; a point whose label is −1 has none yet.
+
+    One loop rather than several functions: it is the innermost loop of the library. A point is taken out of its cluster only if it moves: the weight of its
+    own cluster is the predictive *without* the point. Returns where it stopped (early if no empty slot is left), the change of the log joint, the number of
+    predictive evaluations and the number of points that moved.
+    """
+    n_clusters, n_slots, free = occupancy[0], occupancy[1], occupancy[2]
+    change, evaluations, moved = 0.0, 0, 0
+    stopped = len(order)
+    for t in range(start, len(order)):
+        i = order[t]
+        if t + 2 < len(order):
+            prefetch(s, order[t + 2])
+        own = labels[i]
+        alone = own >= 0 and sizes[own] == 1
+        if free < 0 and not alone:
+            stopped = t
+            break
+        others = n_clusters - 1 if alone else n_clusters
+        log_new = log_w[1] + log_v[others + 1] - log_v[others]
+        for k in range(n_slots):
+            weights[k] = log_join[k]
+        if not alone:
+            weights[free] = log_new
+        log_predictive_all(s, i, n_slots, weights)
+        if own >= 0:
+            m = sizes[own]
+            prior = log_new if alone else log_w[m] - log_w[m - 1]
+            weights[own] = prior + log_predictive_without(s, own, i)
+        chosen = draw_log(weights, n_slots, scratch, rng)
+        evaluations += n_slots
+        if chosen == own:
+            continue
+        moved += 1
+        change += weights[chosen]
+        if own >= 0:
+            change -= weights[own]
+            remove(s, own, i)
+            sizes[own] -= 1
+            if sizes[own] == 0:
+                clear(s, own)
+                log_join[own] = -np.inf
+                n_clusters -= 1
+                if free < 0 or own < free:
+                    free = own
+            else:
+                log_join[own] = log_w[sizes[own] + 1] - log_w[sizes[own]]
+            refresh(s, own)
+        add(s, chosen, i)
+        refresh(s, chosen)
+        labels[i] = chosen
+        sizes[chosen] += 1
+        log_join[chosen] = log_w[sizes[chosen] + 1] - log_w[sizes[chosen]]
+        if sizes[chosen] == 1:
+            n_clusters += 1
+            free = first_empty(sizes, 0)
+            n_slots = max(n_slots, free + 1)
+    occupancy[0], occupancy[1], occupancy[2] = n_clusters, n_slots, free
+    return stopped, change, evaluations, moved

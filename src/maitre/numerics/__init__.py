@@ -1,0 +1,1 @@
+"""Compiled leaves: random numbers, discrete draws, vectorised exponentials and logarithms, Cholesky updates."""

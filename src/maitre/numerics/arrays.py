@@ -1,0 +1,153 @@
+"""Array types, and access to arrays that lets loops over clusters become vector instructions.
+
+The compiler must assume that a store to one array may change another, and that an index may be negative (counted from the end). In a loop over clusters that reads
+sixteen rows of coefficients, the checks that rule this out at run time cost more than the arithmetic (measured: half of the time of a Gaussian predictive). `fetch`
+reads an element that no store of the loop changes; `accumulate` adds to an element of an array that the loop reads in no other way; indices are not negative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from maitre.numerics.compilation import compiled_form_of
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Slots = npt.NDArray[np.int32]
+
+
+def padded(capacity: int) -> int:
+    """The capacity rounded up to an odd number of cache lines: rows of slots then spread evenly over the sets of the cache."""
+    return (capacity + 7) // 16 * 16 + 8
+
+
+def _scopes(module: Any) -> Any:
+    """Metadata that separates what `accumulate` writes from what `fetch` reads (LLVM's alias scopes)."""
+    domain = module.add_metadata([ir.MetaDataString(module, "maitre")])
+    scope = module.add_metadata([ir.MetaDataString(module, "accumulated"), domain])
+    return module.add_metadata([scope])
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, indices: list[Any]) -> Any:
+    """The address of an element of a C-ordered array, without treating negative indices."""
+    view = arrayobj.make_array(array_type)(context, builder, array)
+    strides = cgutils.unpack_tuple(builder, view.strides, array_type.ndim)
+    pointer = view.data
+    for index, stride in zip(indices[:-1], strides[:-1], strict=True):
+        offset = builder.mul(index, stride)
+        raw = builder.gep(builder.bitcast(pointer, ir.IntType(8).as_pointer()), [offset])
+        pointer = builder.bitcast(raw, view.data.type)
+    return builder.gep(pointer, [indices[-1]])
+
+
+@intrinsic
+def _fetch(typingctx: Any, array: Any, i: Any, j: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = builder.load(_address(context, builder, signature.args[0], args[0], [args[1], args[2]]))
+        value.set_metadata("noalias", _scopes(builder.module))
+        return value
+
+    return array.dtype(array, types.intp, types.intp), codegen
+
+
+@intrinsic
+def _fetch_at(typingctx: Any, array: Any, i: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = builder.load(_address(context, builder, signature.args[0], args[0], [args[1]]))
+        value.set_metadata("noalias", _scopes(builder.module))
+        return value
+
+    return array.dtype(array, types.intp), codegen
+
+
+@intrinsic
+def _add_at(typingctx: Any, array: Any, i: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], args[0], [args[1]])
+        scopes = _scopes(builder.module)
+        before = builder.load(pointer)
+        before.set_metadata("alias.scope", scopes)
+        after = builder.fadd(before, args[2], flags=("nnan", "nsz", "arcp", "contract", "reassoc", "afn"))
+        builder.store(after, pointer).set_metadata("alias.scope", scopes)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.float64), codegen
+
+
+def fetch(matrix: Any, i: int, j: int) -> Any:
+    """matrix[i, j], for non-negative indices, of an array that the surrounding loop does not change."""
+    return matrix[i, j]
+
+
+def fetch_at(vector: Any, i: int) -> Any:
+    """vector[i], for a non-negative index, of an array that the surrounding loop does not change."""
+    return vector[i]
+
+
+def accumulate(out: Floats, k: int, value: float) -> None:
+    """out[k] += value."""
+    out[k] += value
+
+
+@compiled_form_of(fetch)
+def _compiled_fetch(matrix: Any, i: int, j: int) -> Any:
+    return _fetch(matrix, i, j)
+
+
+@compiled_form_of(fetch_at)
+def _compiled_fetch_at(vector: Any, i: int) -> Any:
+    return _fetch_at(vector, i)
+
+
+@compiled_form_of(accumulate)
+def _compiled_accumulate(out: Floats, k: int, value: float) -> None:
+    _add_at(out, k, value)
+
+
+def accumulate_products(coefficients: Floats, features: Floats, i: int, n_slots: int, out: Floats) -> None:
+    """out[k] += Σ_f coefficients[f, k] · features[i, f] for k < n_slots; the number of features is a multiple of 8."""
+    out[:n_slots] += features[i] @ coefficients[:, :n_slots]
+
+
+@compiled_form_of(accumulate_products)
+def _accumulate_products(coefficients: Floats, features: Floats, i: int, n_slots: int, out: Floats) -> None:
+    """Eight features a pass: eight multiply-adds for one load and store of out[k]."""
+    for f in range(0, features.shape[1], 8):
+        x0, x1, x2, x3 = features[i, f], features[i, f + 1], features[i, f + 2], features[i, f + 3]
+        x4, x5, x6, x7 = features[i, f + 4], features[i, f + 5], features[i, f + 6], features[i, f + 7]
+        for k in range(n_slots):
+            low = (x0 * fetch(coefficients, f, k) + x1 * fetch(coefficients, f + 1, k)) + (x2 * fetch(coefficients, f + 2, k) + x3 * fetch(coefficients, f + 3, k))
+            high = (x4 * fetch(coefficients, f + 4, k) + x5 * fetch(coefficients, f + 5, k)) + (x6 * fetch(coefficients, f + 6, k) + x7 * fetch(coefficients, f + 7, k))
+            accumulate(out, k, low + high)
+
+
+@intrinsic
+def _prefetch_address(typingctx: Any, address: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        int32 = ir.IntType(32)
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [pointer, int32, int32, int32]), "llvm.prefetch.p0i8")
+        builder.call(function, [builder.inttoptr(args[0], pointer), int32(0), int32(3), int32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.uintp), codegen
+
+
+def prefetch_row(matrix: Floats, i: int) -> None:
+    """Ask the memory for row i of a C-ordered float64 matrix ahead of its use: random visits then cost little more than ordered ones."""
+
+
+@compiled_form_of(prefetch_row)
+def _prefetch_row(matrix: Floats, i: int) -> None:
+    n_columns = matrix.shape[1]
+    address = matrix.ctypes.data + 8 * i * n_columns
+    for offset in range(0, 8 * n_columns, 64):
+        _prefetch_address(address + offset)

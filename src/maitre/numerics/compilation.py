@@ -1,0 +1,154 @@
+"""How plain Python functions become machine code that is cached on disk and never stale.
+
+Numba's disk cache looks at the time stamp of the file that holds the compiled function, not at the functions it calls. A kernel calls a
+family's functions, which live elsewhere, so the file name of every cached function here carries a *tag*: a hash of maitre's own sources and,
+for a kernel, of the sources of the family it is compiled for. Editing either gives new file names, hence new machine code.
+
+Families defined in ``__main__`` (a script or a notebook cell) have no importable name, so their kernels are compiled anew in every process.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import njit
+from numba.extending import overload
+
+logger = logging.getLogger("maitre")
+F = TypeVar("F", bound=Callable[..., Any])
+
+# `ninf` is left out: weights of minus infinity are how a kernel says "impossible".
+JIT_OPTIONS: dict[str, Any] = {"fastmath": {"nnan", "nsz", "arcp", "contract", "reassoc", "afn"}, "error_model": "numpy"}
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def _digest(paths: list[Path]) -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in paths:
+        digest.update(str(path.name).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@functools.cache
+def library_tag() -> str:
+    """A hash of the sources of maitre that compiled code may depend on."""
+    folders = [_PACKAGE / name for name in ("numerics", "families", "moves", "states", "optimize")]
+    return _digest(sorted(path for folder in folders for path in folder.glob("*.py")))
+
+
+def _own_source(module: types.ModuleType) -> Path | None:
+    """The file of a module a user may edit: neither maitre's own nor an installed package's."""
+    name = getattr(module, "__file__", None)
+    if name is None or "site-packages" in name or name.startswith(os.path.dirname(os.__file__)):
+        return None
+    path = Path(name).resolve()
+    return None if _PACKAGE in path.parents or not path.is_file() else path
+
+
+def _referenced_modules(module: types.ModuleType) -> Iterator[types.ModuleType]:
+    for value in list(vars(module).values()):
+        name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+        found = sys.modules.get(name) if isinstance(name, str) else None
+        if found is not None:
+            yield found
+
+
+def source_tag(cls: type) -> str:
+    """A hash of the sources that the functions of `cls` may come from: its module and the user's modules that one uses."""
+    pending, sources = [sys.modules[cls.__module__]], set()
+    while pending:
+        module = pending.pop()
+        path = _own_source(module)
+        if path is not None and path not in sources:
+            sources.add(path)
+            pending.extend(_referenced_modules(module))
+    return _digest(sorted(sources)) if sources else ""
+
+
+def _renamed(function: Callable[..., Any], suffix: str) -> types.FunctionType:
+    """A copy of `function` whose qualified name, from which Numba builds the cache's file name, ends in `suffix`."""
+    plain = cast(types.FunctionType, function)
+    copy = types.FunctionType(plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
+    copy.__qualname__ = f"{plain.__name__}-{suffix}"
+    copy.__module__ = plain.__module__
+    copy.__doc__ = plain.__doc__
+    return copy
+
+
+def compiled(function: F) -> F:
+    """Compile a function that depends on maitre's own sources only."""
+    return cast(F, njit(cache=True, nogil=True, forceinline=True, **JIT_OPTIONS)(_renamed(function, library_tag())))
+
+
+def compiled_form_of(plain: Callable[..., Any], inline: bool = True) -> Callable[[F], F]:
+    """Decorate the function that machine code runs wherever the source says `plain`. Long loops over few arrays do better not inlined."""
+
+    def register(implementation: F) -> F:
+        source = getattr(implementation, "py_func", implementation)
+        overload(plain, strict=False, jit_options=JIT_OPTIONS | {"forceinline": inline})(lambda *arguments: source)
+        return implementation
+
+    return register
+
+
+class Kernel:
+    """A function whose first argument is a family's run-time statistics (a NamedTuple); compiled once for each type of statistics.
+
+    `kernel(statistics, ...)` runs machine code; `kernel.python(statistics, ...)` runs the same source as plain Python, which is how the
+    exactness tests follow every branch of a move.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.python = function
+        self._compiled: dict[str, Callable[..., Any]] = {}
+
+    def __call__(self, statistics: Any, *arguments: Any) -> Any:
+        return self.compiled_for(statistics)(statistics, *arguments)
+
+    def compiled_for(self, statistics: Any) -> Callable[..., Any]:
+        """The machine code for this type of statistics (compiled at its first call unless the disk cache has it)."""
+        key = _type_key(statistics)
+        if key not in self._compiled:
+            classes = list(_classes(statistics))
+            importable = all(cls.__module__ != "__main__" and "<locals>" not in cls.__qualname__ for cls in classes)
+            names = "-".join(dict.fromkeys(cls.__name__ for cls in classes))
+            tag = hashlib.sha256((key + library_tag() + "".join(map(source_tag, classes))).encode()).hexdigest()[:12]
+            function = _renamed(self.python, f"{names}-{tag}")
+            dispatcher = njit(cache=importable, nogil=True, **JIT_OPTIONS)(function)
+            if not importable or not _is_cached(dispatcher):
+                logger.info("compiling %s for %s (first use)", self.python.__name__, names)
+            self._compiled[key] = dispatcher
+        return self._compiled[key]
+
+
+def _is_cached(dispatcher: Any) -> bool:
+    return os.path.exists(dispatcher._cache._cache_file._index_path)
+
+
+def _classes(statistics: Any) -> Iterator[type]:
+    """The NamedTuple types in a (possibly nested) tuple of statistics."""
+    if hasattr(statistics, "_fields"):
+        yield type(statistics)
+    for part in statistics:
+        if isinstance(part, tuple):
+            yield from _classes(part)
+
+
+def _type_key(statistics: Any) -> str:
+    return "|".join(f"{cls.__module__}.{cls.__qualname__}.{id(cls)}" if cls.__module__ == "__main__" else f"{cls.__module__}.{cls.__qualname__}" for cls in _classes(statistics))
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Decorate a function whose first argument is a family's statistics."""
+    return Kernel(function)

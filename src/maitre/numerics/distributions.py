@@ -1,0 +1,130 @@
+"""Priors of hyper-parameters. A number where a prior may stand is fixed; a `Gamma` or `Beta` is sampled."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from scipy import special
+from typing_extensions import Self
+
+from maitre.numerics.rng import RngState, beta, gamma
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """Gamma(shape, rate) on the positive numbers, with mean shape / rate.
+
+    >>> Gamma(2.0, 1.0).mean
+    2.0
+    """
+
+    shape: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not (self.shape > 0 and self.rate > 0 and math.isfinite(self.shape) and math.isfinite(self.rate)):
+            raise ValueError(f"Gamma(shape={self.shape}, rate={self.rate}): both must be positive numbers")
+
+    @property
+    def mean(self) -> float:
+        """The expectation."""
+        return self.shape / self.rate
+
+    def log_density(self, value: float) -> float:
+        """The log density at a positive value."""
+        return float(self.shape * math.log(self.rate) - special.gammaln(self.shape) + (self.shape - 1.0) * math.log(value) - self.rate * value)
+
+    def draw(self, rng: RngState) -> float:
+        """A random value."""
+        return gamma(self.shape, rng) / self.rate
+
+    def to_real(self, value: float) -> float:
+        """The value on the scale where slice steps are taken: its logarithm."""
+        return math.log(value)
+
+    def from_real(self, real: float) -> float:
+        """The inverse of `to_real`."""
+        return math.exp(real)
+
+    def log_jacobian(self, value: float) -> float:
+        """log |d value / d real|."""
+        return math.log(value)
+
+
+@dataclass(frozen=True)
+class Beta:
+    """Beta(a, b) on the unit interval, for a discount.
+
+    >>> Beta(1.0, 3.0).mean
+    0.25
+    """
+
+    a: float
+    b: float
+
+    def __post_init__(self) -> None:
+        if not (self.a > 0 and self.b > 0 and math.isfinite(self.a) and math.isfinite(self.b)):
+            raise ValueError(f"Beta(a={self.a}, b={self.b}): both must be positive numbers")
+
+    @property
+    def mean(self) -> float:
+        """The expectation."""
+        return self.a / (self.a + self.b)
+
+    def log_density(self, value: float) -> float:
+        """The log density at a value between 0 and 1."""
+        return float((self.a - 1.0) * math.log(value) + (self.b - 1.0) * math.log1p(-value) - special.betaln(self.a, self.b))
+
+    def draw(self, rng: RngState) -> float:
+        """A random value."""
+        return min(max(beta(self.a, self.b, rng), 1e-300), 1.0 - 1e-16)
+
+    def to_real(self, value: float) -> float:
+        """The value on the scale where slice steps are taken: its log odds."""
+        return math.log(value) - math.log1p(-value)
+
+    def from_real(self, real: float) -> float:
+        """The inverse of `to_real`."""
+        return min(max(1.0 / (1.0 + math.exp(-real)), 1e-300), 1.0 - 1e-16)
+
+    def log_jacobian(self, value: float) -> float:
+        """log |d value / d real|."""
+        return math.log(value) + math.log1p(-value)
+
+
+Hyperprior = Gamma | Beta
+Hyperparameter = float | Hyperprior
+
+
+class Parametrised:
+    """A frozen dataclass some of whose fields are numbers or the priors of numbers."""
+
+    POSITIVE: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.POSITIVE:
+            value = getattr(self, name)
+            if isinstance(value, Hyperprior) or value is None:
+                continue
+            if not isinstance(value, (int, float)) or not (value > 0 and math.isfinite(value)):
+                raise ValueError(f"{type(self).__name__}: {name} must be a positive number or a prior such as mt.Gamma(1, 1), not {value!r}")
+
+    def hyperpriors(self) -> dict[str, Hyperprior]:
+        """The hyper-parameters that are sampled, by name."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {f.name: getattr(self, f.name) for f in fields if isinstance(getattr(self, f.name), Hyperprior)}
+
+    def at(self, values: dict[str, float]) -> Self:
+        """The same model with numbers in place of the named hyper-parameters' priors."""
+        return dataclasses.replace(self, **values) if values else self  # type: ignore[type-var]
+
+    def at_prior_means(self) -> Self:
+        """The same model with every prior replaced by its mean: where a chain starts."""
+        return self.at({name: prior.mean for name, prior in self.hyperpriors().items()})
+
+    def describe(self) -> dict[str, Any]:
+        """The fields by name."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]

@@ -1,0 +1,113 @@
+"""Every discrete random choice of every move goes through this file.
+
+Compiled (and in ordinary plain Python) a choice consumes the stream `rng`. When `rng` is a `Branching` object instead, the choice is handed to it
+together with the probabilities: that is how `maitre.testing` follows every branch of a move and builds its transition matrix exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.compilation import compiled, compiled_form_of
+from maitre.numerics.elementary import fast_exp
+from maitre.numerics.rng import next_bits, uniform
+
+_BLOCK = 16
+
+
+class Branching(ABC):
+    """A stand-in for a random stream that decides discrete choices itself."""
+
+    @abstractmethod
+    def choose(self, probabilities: Floats) -> int:
+        """The index chosen, given the probabilities of all of them."""
+
+
+def draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
+    """An index below `n` with probability ∝ exp(log_weights). `scratch` is room for n numbers."""
+    if isinstance(rng, Branching):
+        weights = np.exp(log_weights[:n] - np.max(log_weights[:n]))
+        return rng.choose(weights / weights.sum())
+    return int(_draw_log(log_weights, n, scratch, rng))
+
+
+def draw_below(n: int, rng: Any) -> int:
+    """A whole number uniform on 0, …, n − 1."""
+    return rng.choose(np.full(n, 1.0 / n)) if isinstance(rng, Branching) else int(_draw_below(n, rng))
+
+
+def draw_event(log_probability: float, rng: Any) -> bool:
+    """True with probability min(1, exp(log_probability)): the acceptance step of Metropolis and Hastings."""
+    if isinstance(rng, Branching):
+        p = math.exp(min(0.0, log_probability))
+        return rng.choose(np.array([1.0 - p, p])) == 1
+    return bool(_draw_event(log_probability, rng))
+
+
+@compiled_form_of(draw_log)
+@compiled
+def _draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
+    """Exponentials and their sum in one vector loop; then a search by sums of 16, and of the 16 that hold the target."""
+    highest = log_weights[0]
+    for k in range(1, n):
+        highest = max(highest, log_weights[k])
+    total = 0.0
+    for k in range(n):
+        weight = fast_exp(log_weights[k] - highest)
+        scratch[k] = weight
+        total += weight
+    target = uniform(rng) * total
+    start = 0
+    while start + _BLOCK <= n:
+        partial = 0.0
+        for k in range(start, start + _BLOCK):
+            partial += scratch[k]
+        if partial > target:
+            break
+        target -= partial
+        start += _BLOCK
+    for k in range(start, n):
+        target -= scratch[k]
+        if target < 0.0:
+            return k
+    last = n - 1
+    while scratch[last] == 0.0:  # rounding carried the target past the last weight
+        last -= 1
+    return last
+
+
+@compiled_form_of(draw_below)
+@compiled
+def _draw_below(n: int, rng: Any) -> int:
+    """Lemire's multiply-shift on 32 bits with rejection: uniform without bias for n < 2³²."""
+    bound = np.uint64(n)
+    threshold = (np.uint64(4294967296) - bound) % bound
+    while True:
+        product = (next_bits(rng) >> np.uint64(32)) * bound
+        if (product & np.uint64(0xFFFFFFFF)) >= threshold:
+            return np.int64(product >> np.uint64(32))
+
+
+@compiled_form_of(draw_event)
+@compiled
+def _draw_event(log_probability: float, rng: Any) -> bool:
+    return math.log(uniform(rng)) < log_probability
+
+
+@compiled
+def _shuffle(order: Ints, rng: Any) -> None:
+    for i in range(len(order) - 1, 0, -1):
+        j = _draw_below(i + 1, rng)
+        held = order[i]
+        order[i] = order[j]
+        order[j] = held
+
+
+def shuffle(order: Ints, rng: Any) -> None:
+    """Put `order` in uniformly random order, in place."""
+    _shuffle(order, rng)

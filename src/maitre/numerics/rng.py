@@ -1,0 +1,99 @@
+"""xoshiro256++ in a `uint64[4]` array: a nanosecond per draw, and a checkpoint is a copy of the array.
+
+The same compiled functions serve kernels and plain Python, so both give the same numbers for one seed. Continuous draws (normal, gamma, beta) are
+built on the uniform one rather than taken from `numpy.random`, whose streams may change between releases.
+
+Blackman & Vigna (2021), Scrambled linear pseudorandom number generators; Marsaglia & Tsang (2000), A simple method for generating gamma variables.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from maitre.numerics.compilation import compiled
+
+RngState = npt.NDArray[np.uint64]
+
+
+def stream(seed: int, *path: int) -> RngState:
+    """The random stream of a seed and a path of whole numbers, e.g. (chain, sweep, block); different paths are independent.
+
+    >>> stream(0, 1).shape
+    (4,)
+    """
+    return np.random.SeedSequence([seed, *path]).generate_state(4, np.uint64)
+
+
+@compiled
+def next_bits(rng: RngState) -> np.uint64:
+    """64 random bits."""
+    s0, s1, s2, s3 = rng[0], rng[1], rng[2], rng[3]
+    mixed = s0 + s3
+    result = ((mixed << np.uint64(23)) | (mixed >> np.uint64(41))) + s0
+    shifted = s1 << np.uint64(17)
+    s2 ^= s0
+    s3 ^= s1
+    rng[1] = s1 ^ s2
+    rng[0] = s0 ^ s3
+    rng[2] = s2 ^ shifted
+    rng[3] = (s3 << np.uint64(45)) | (s3 >> np.uint64(19))
+    return result
+
+
+@compiled
+def uniform(rng: RngState) -> float:
+    """A number uniform on the open interval (0, 1)."""
+    return (float(next_bits(rng) >> np.uint64(12)) + 0.5) * 2.220446049250313e-16
+
+
+@compiled
+def normal(rng: RngState) -> float:
+    """A standard normal number (polar Box–Muller; the second value is not kept, so the state stays four words)."""
+    while True:
+        a = 2.0 * uniform(rng) - 1.0
+        b = 2.0 * uniform(rng) - 1.0
+        square = a * a + b * b
+        if 0.0 < square < 1.0:
+            return a * math.sqrt(-2.0 * math.log(square) / square)
+
+
+@compiled
+def log_gamma_variate(shape: float, rng: RngState) -> float:
+    """The logarithm of a Gamma(shape, 1) number; the logarithm stays finite where a tiny shape would give 0."""
+    boost = 0.0
+    if shape < 1.0:
+        boost = math.log(uniform(rng)) / shape
+        shape += 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = normal(rng)
+        v = (1.0 + c * x) ** 3
+        if v > 0.0 and math.log(uniform(rng)) < 0.5 * x * x + d - d * v + d * math.log(v):
+            return boost + math.log(d * v)
+
+
+@compiled
+def gamma(shape: float, rng: RngState) -> float:
+    """A Gamma(shape, 1) number."""
+    return math.exp(log_gamma_variate(shape, rng))
+
+
+@compiled
+def beta(a: float, b: float, rng: RngState) -> float:
+    """A Beta(a, b) number."""
+    return 1.0 / (1.0 + math.exp(log_gamma_variate(b, rng) - log_gamma_variate(a, rng)))
+
+
+@compiled
+def poisson(rate: float, rng: RngState) -> int:
+    """A Poisson number, by counting arrivals (time proportional to the rate)."""
+    count = -1
+    time = 0.0
+    while time < rate:
+        time -= math.log(uniform(rng))
+        count += 1
+    return count

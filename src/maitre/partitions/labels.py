@@ -1,0 +1,28 @@
+"""Labels are names; the canonical ones number the clusters in order of first appearance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maitre.numerics.arrays import Ints
+
+
+def canonical(labels: Any) -> Ints:
+    """The same partition with clusters numbered 0, 1, … in order of first appearance; negative labels (no seat) stay −1.
+
+    >>> canonical([7, 7, 2, 7, 0]).tolist()
+    [0, 0, 1, 0, 2]
+    """
+    values = np.asarray(labels)
+    if values.ndim != 1:
+        raise ValueError(f"labels have {values.ndim} dimensions; expected one label per point")
+    seated = values >= 0 if np.issubdtype(values.dtype, np.number) else np.ones(len(values), dtype=bool)
+    result = np.full(len(values), -1, dtype=np.int64)
+    if seated.any():
+        _, first, inverse = np.unique(values[seated], return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        result[seated] = rank[inverse]
+    return result
