@@ -11,7 +11,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+from scipy import sparse
 from typing_extensions import Self
+
+from maitre.data.validation import column_means
 
 from maitre.numerics.distributions import Parametrised
 
@@ -51,6 +55,13 @@ class Family(Parametrised, ABC):
     @abstractmethod
     def allocate(self, encoded: Any, capacity: int) -> Any:
         """Run-time statistics (a NamedTuple of the class `statistics`) with at least `capacity` slots, every one empty."""
+
+    def vectors(self, data: Any) -> Any:
+        """Validated data as a matrix with a row per point, dense or sparse, for methods that work with distances; missing entries are filled with the column's mean."""
+        if sparse.issparse(data):
+            return data
+        matrix = np.asarray(data, dtype=np.float64)
+        return np.where(np.isnan(matrix), column_means(matrix), matrix)
 
     def with_values(self, statistics: Any, values: dict[str, float]) -> Any:
         """The run-time statistics with other values of the named hyper-parameters (their arrays are shared); slots need `derive` afterwards."""

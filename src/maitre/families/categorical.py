@@ -196,6 +196,10 @@ class Categorical(ConjugateFamily):
         codes, levels = category_codes(data, missing)
         return codes, [max(1, len(each)) for each in levels]
 
+    def vectors(self, data: tuple[Ints, list[int]]) -> Floats:
+        codes, n_levels = data
+        return np.hstack([codes[:, [d]] == np.arange(levels) for d, levels in enumerate(n_levels)]).astype(np.float64)
+
     def encode(self, data: tuple[Ints, list[int]]) -> tuple[Ints, Counts, Counts, Ints]:
         return _encode(*data)
 

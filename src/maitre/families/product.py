@@ -15,6 +15,7 @@ import numpy as np
 from numba import literal_unroll
 from typing_extensions import Self
 
+from maitre.data.validation import column_variances
 from maitre.families.base import ConjugateFamily, Example, Family
 from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.gamma_poisson import GammaPoisson
@@ -168,6 +169,12 @@ class Product(ConjugateFamily):
 
     def with_defaults(self, data: tuple[Any, ...]) -> Self:
         return type(self)([(columns, family.with_defaults(part)) for (columns, family), part in zip(self.groups, data, strict=True)])
+
+    def vectors(self, data: tuple[Any, ...]) -> Floats:
+        """The groups' vectors side by side, each column scaled to unit variance."""
+        blocks = [np.asarray(family.vectors(part), dtype=np.float64) for (_, family), part in zip(self.groups, data, strict=True)]
+        joined = np.hstack(blocks)
+        return joined / np.sqrt(column_variances(joined))
 
     def encode(self, data: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(family.encode(part) for (_, family), part in zip(self.groups, data, strict=True))

@@ -1,0 +1,41 @@
+"""Moves by name. A new move is one file here and one line in `REGISTRY`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from maitre.moves.auxiliary import Auxiliary
+from maitre.moves.base import Move, Report
+from maitre.moves.compose import Composed
+from maitre.moves.gibbs import Gibbs
+from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
+from maitre.states.mixture import Model
+
+REGISTRY: dict[str, type[Move]] = {move.name: move for move in (Gibbs, Auxiliary)}
+
+
+def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
+    """The moves named by a string such as "gibbs+auxiliary", or given as objects, with the hyper-parameter moves that the model calls for.
+
+    Everything a move requires of the model is checked here.
+    """
+    parts = moves.split("+") if isinstance(moves, str) else [moves] if isinstance(moves, Move) else list(moves)
+    always: list[Move] = []
+    if model.prior.hyperpriors():
+        always.append(PriorHyperparameters())
+    if model.family.hyperpriors():
+        always.append(FamilyHyperparameters())
+    composed = Composed([part if isinstance(part, Move) else _named(part.strip()) for part in parts], always)
+    composed.check(model)
+    return composed
+
+
+def _named(name: str) -> Move:
+    if name == "auto":
+        name = "gibbs"
+    if name not in REGISTRY:
+        raise ValueError(f"unknown move {name!r}; expected one of {', '.join(map(repr, REGISTRY))}, or several joined by '+'")
+    return REGISTRY[name]()
+
+
+__all__ = ["REGISTRY", "Auxiliary", "Composed", "FamilyHyperparameters", "Gibbs", "Move", "PriorHyperparameters", "Report", "resolve"]

@@ -6,15 +6,18 @@ steps chosen without looking at the state, leaves the target invariant.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import add, clear, log_predictive_all, log_predictive_without, prefetch, refresh, remove
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
-from maitre.numerics.draw import draw_log
-from maitre.states.mixture import first_empty
+from maitre.moves.base import Move, Report
+from maitre.numerics.draw import draw_log, shuffle
+from maitre.numerics.rng import RngState
+from maitre.states.mixture import MixtureState, Model, first_empty
 
 
 @kernel
@@ -80,3 +83,43 @@ def reseat(
             n_slots = max(n_slots, free + 1)
     occupancy[0], occupancy[1], occupancy[2] = n_clusters, n_slots, free
     return stopped, change, evaluations, moved
+
+
+def reseat_points(state: MixtureState, order: Ints, rng: Any) -> Report:
+    """Redraw the seats of the points in `order`, one after the other, making room for more clusters when needed."""
+    start = operations = moved = 0
+    while True:
+        arrays = (state.labels, state.sizes, state.occupancy, state.log_join, state.log_v, state.log_w, state.weights, state.scratch)
+        stopped, change, evaluations, changed = state.run(reseat, order, start, *arrays, rng)
+        state.log_joint += change
+        state.changes += changed
+        operations += evaluations
+        moved += changed
+        if stopped == len(order):
+            return Report(operations, len(order), moved)
+        state.make_room()
+        start = stopped
+
+
+class Gibbs(Move):
+    """Collapsed Gibbs: every point's seat is redrawn given all others.
+
+    `order="random"` visits the points in a fresh random order each sweep; `"systematic"` in the order of the data.
+    """
+
+    name = "gibbs"
+
+    def __init__(self, order: Literal["random", "systematic"] = "random") -> None:
+        if order not in ("random", "systematic"):
+            raise ValueError(f"order is {order!r}; expected 'random' or 'systematic'")
+        self.order = order
+
+    def check(self, model: Model) -> None:
+        if not isinstance(model.family, ConjugateFamily):
+            raise ValueError(f"move 'gibbs' needs the closed marginals of a conjugate family; {type(model.family).__name__} has none: use moves='auxiliary'")
+
+    def step(self, state: MixtureState, rng: RngState) -> Report:
+        order = np.arange(state.model.n)
+        if self.order == "random":
+            shuffle(order, rng)
+        return reseat_points(state, order, rng)

@@ -111,3 +111,14 @@ def _shuffle(order: Ints, rng: Any) -> None:
 def shuffle(order: Ints, rng: Any) -> None:
     """Put `order` in uniformly random order, in place."""
     _shuffle(order, rng)
+
+
+@compiled
+def _fill_below(out: Ints, n: int, rng: Any) -> None:
+    for i in range(len(out)):
+        out[i] = _draw_below(n, rng)
+
+
+def fill_below(out: Ints, n: int, rng: Any) -> None:
+    """Whole numbers uniform on 0, …, n − 1, in place."""
+    _fill_below(out, n, rng)

@@ -29,6 +29,15 @@ class Model:
     prior: GibbsTypePrior
     encoded: Any
     n: int
+    data: Any = None
+
+    @classmethod
+    def of(cls, data: Any, family: Family, prior: GibbsTypePrior) -> Model:
+        """Validate and encode the data, and fill in the family's defaults."""
+        valid = family.validate(data)
+        filled = family.with_defaults(valid)
+        n = len(data) if not hasattr(data, "shape") else int(data.shape[0])
+        return cls(filled, prior, filled.at_prior_means().encode(valid), n, data)
 
 
 def first_empty(sizes: Ints, start: int) -> int:
@@ -97,6 +106,7 @@ class MixtureState:
         self.family = model.family.at_prior_means()
         self.prior = model.prior.at_prior_means()
         self.labels: Slots = canonical(labels).astype(np.int32)
+        self._log_w_probe: Floats = np.zeros(0)
         self._allocate(int(self.labels.max(initial=-1)) + 1 + _SPARE_SLOTS)
         self.log_joint = self.compute_log_joint()
 
@@ -112,9 +122,12 @@ class MixtureState:
         self.rebuild()
 
     def _tabulate(self) -> None:
-        """The prior's two tables for the present hyper-parameters."""
+        """The prior's two tables for the present hyper-parameters; W, a table over all sizes, only if it has changed."""
         self.log_v: Floats = self.prior.v_table(self.model.n, self.capacity + 1)
-        self.log_w: Floats = self.prior.w_table(self.model.n + 1)
+        probe = self.prior.log_w(np.array([1, 2, self.model.n + 1]))
+        if not np.array_equal(probe, self._log_w_probe):
+            self.log_w: Floats = self.prior.w_table(self.model.n + 1)
+            self._log_w_probe = probe
 
     def rebuild(self) -> None:
         """Sizes and statistics from the labels alone: rounding errors of many updates go away."""

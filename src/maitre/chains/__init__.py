@@ -1,0 +1,1 @@
+"""The loop of a chain, the storage of its draws, and its progress bar."""

@@ -1,0 +1,1 @@
+"""Where work runs. An engine knows no statistics: it calls functions and hands back their results in order."""

@@ -1,0 +1,57 @@
+"""A family for data of which nothing is said: chosen by the types of the columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maitre.families.base import Family
+from maitre.families.categorical import BetaBernoulli, Categorical
+from maitre.families.dirichlet_multinomial import DirichletMultinomial
+from maitre.families.normal_inverse_gamma import NormalInverseGamma
+from maitre.families.product import Product
+
+_FEW_LEVELS = 50
+
+
+def choose_family(data: Any) -> Family:
+    """Sparse matrices: DirichletMultinomial. Numbers without gaps: NormalInverseGamma. Tables: Product, with NormalInverseGamma for numeric columns,
+    BetaBernoulli for columns of two truth values and Categorical for text and categories; missing values are skipped.
+
+    >>> type(choose_family([[1.0, 2.0], [3.0, 4.0]])).__name__
+    'NormalInverseGamma'
+    """
+    if sparse.issparse(data):
+        return DirichletMultinomial()
+    if not hasattr(data, "columns"):
+        matrix = np.asarray(data)
+        if matrix.dtype == bool:
+            return BetaBernoulli()
+        if matrix.dtype.kind in "OUS":
+            import pandas as pd
+
+            return choose_family(pd.DataFrame(matrix).infer_objects())
+        gaps = matrix.dtype.kind == "f" and bool(np.isnan(matrix).any())
+        columns = range(matrix.shape[1] if matrix.ndim > 1 else 1)
+        return Product([(list(columns), NormalInverseGamma())]) if gaps else NormalInverseGamma()
+    kinds = {name: _kind(data[name]) for name in data.columns}
+    if set(kinds.values()) == {"number"} and not data.isna().any().any():
+        return NormalInverseGamma()
+    families = {"number": NormalInverseGamma(), "truth": BetaBernoulli(), "category": Categorical()}
+    groups = [([name for name in data.columns if kinds[name] == kind], family) for kind, family in families.items()]
+    return Product([(names, family) for names, family in groups if names])
+
+
+def _kind(column: Any) -> str:
+    import pandas as pd
+
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return "truth"
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return "number"
+    levels = column.nunique()
+    if levels > _FEW_LEVELS and levels > 0.5 * len(column):
+        raise ValueError(f"column '{column.name}' has {levels} different texts in {len(column)} rows, which looks like a name or an identifier: leave it out, or make it a category")
+    return "category"

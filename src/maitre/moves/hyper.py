@@ -1,0 +1,94 @@
+"""Moves for hyper-parameters: the concentration of a Dirichlet process by Escobar & West's auxiliary variable, everything else by slice sampling.
+
+Targets: p(value | C) ∝ p(value) p(C | value) for the prior's, p(value | C, x) ∝ p(value) ∏_c p(x_c | value) for the family's. The univariate slice sampler with
+stepping out and shrinkage (Neal 2003) leaves any density on the line invariant; values are sampled on the log or log-odds scale with the Jacobian.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from maitre.moves.base import Move, Report
+from maitre.numerics.distributions import Gamma, Hyperprior
+from maitre.numerics.rng import RngState, uniform
+from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration
+from maitre.states.mixture import MixtureState, Model
+
+_STEPS = 20
+
+
+def slice_step(log_density: Callable[[float], float], x: float, rng: RngState, width: float = 1.0) -> tuple[float, int]:
+    """One slice-sampling update of x on the line; returns the new value and the number of evaluations."""
+    height = log_density(x) + math.log(uniform(rng))
+    left = x - width * uniform(rng)
+    right = left + width
+    evaluations = 1
+    budget = int(_STEPS * uniform(rng))
+    for _ in range(budget):
+        evaluations += 1
+        if log_density(left) <= height:
+            break
+        left -= width
+    for _ in range(_STEPS - 1 - budget):
+        evaluations += 1
+        if log_density(right) <= height:
+            break
+        right += width
+    while True:
+        proposal = left + (right - left) * uniform(rng)
+        evaluations += 1
+        if log_density(proposal) > height:
+            return proposal, evaluations
+        left, right = (proposal, right) if proposal < x else (left, proposal)
+
+
+def _slice_hyperparameter(log_target: Callable[[float], float], value: float, prior: Hyperprior, rng: RngState) -> tuple[float, int]:
+    """A slice update of a hyper-parameter on the scale of its prior."""
+
+    def log_density(real: float) -> float:
+        v = prior.from_real(real)
+        return prior.log_density(v) + prior.log_jacobian(v) + log_target(v)
+
+    real, evaluations = slice_step(log_density, prior.to_real(value), rng)
+    return prior.from_real(real), evaluations
+
+
+class PriorHyperparameters(Move):
+    """Resample the concentration (and discount, and weight) of the prior over partitions given the partition."""
+
+    name = "prior_hyperparameters"
+
+    def check(self, model: Model) -> None:
+        pass
+
+    def step(self, state: MixtureState, rng: RngState) -> Report:
+        sizes = state.sizes[state.sizes > 0]
+        evaluations = 0
+        for name, hyperprior in state.model.prior.hyperpriors().items():
+            value = float(getattr(state.prior, name))
+            if isinstance(state.prior, DirichletProcess) and isinstance(hyperprior, Gamma):
+                value, count = draw_concentration(value, state.model.n, state.n_clusters, hyperprior, rng), 1
+            else:
+                value, count = _slice_hyperparameter(lambda v, name=name: state.prior.at({name: v}).log_probability(sizes), value, hyperprior, rng)  # type: ignore[misc]
+            state.set_prior({name: value})
+            evaluations += count
+        return Report(evaluations)
+
+
+class FamilyHyperparameters(Move):
+    """Resample the family's hyper-parameters that carry a prior given the partition and the data."""
+
+    name = "family_hyperparameters"
+
+    def check(self, model: Model) -> None:
+        pass
+
+    def step(self, state: MixtureState, rng: RngState) -> Report:
+        evaluations = 0
+        for name, hyperprior in state.model.family.hyperpriors().items():
+            value = float(getattr(state.family, name))
+            value, count = _slice_hyperparameter(lambda v, name=name: state.log_likelihood_at({name: v}), value, hyperprior, rng)  # type: ignore[misc]
+            state.set_family({name: value})
+            evaluations += count * state.n_clusters
+        return Report(evaluations)

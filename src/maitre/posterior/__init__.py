@@ -1,0 +1,1 @@
+"""What comes out of sampling: draws, diagnostics, predictions."""

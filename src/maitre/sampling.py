@@ -1,0 +1,179 @@
+"""`mt.sample`: names become objects here, chains run, and the result is put together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+
+from maitre.chains.progress import Progress
+from maitre.chains.run import run_chain
+from maitre.chains.storage import DrawStore
+from maitre.engines.threads import run_all
+from maitre.families import REGISTRY as FAMILIES
+from maitre.families.auto import choose_family
+from maitre.families.base import Family
+from maitre.moves import Composed, Move, resolve
+from maitre.moves.gibbs import reseat_points
+from maitre.numerics.draw import shuffle
+from maitre.numerics.rng import RngState, stream
+from maitre.posterior.posterior import Posterior
+from maitre.priors import REGISTRY as PRIORS
+from maitre.priors.base import GibbsTypePrior
+from maitre.priors.dirichlet_process import DirichletProcess
+from maitre.states.initial import initial_labels
+from maitre.states.mixture import MixtureState, Model
+
+_POINT_UPDATES = 500_000
+
+
+def sample(
+    data: Any,
+    family: Family | str | None = None,
+    prior: GibbsTypePrior | str | None = None,
+    moves: str | Move | Sequence[str | Move] = "auto",
+    draws: int | None = None,
+    burn_in: int | None = None,
+    thin: int = 1,
+    chains: int = 4,
+    seed: int = 0,
+    init: Any = "sequential",
+    engine: str = "threads",
+    store: str | Path | None = None,
+    progress: bool = True,
+    time_budget: float | None = None,
+    threads: int | None = None,
+) -> Posterior:
+    """Draw partitions of the data from their posterior.
+
+    Parameters
+    ----------
+    data : array, table or sparse matrix, one row per point.
+    family : component model, or its name; by default chosen from the types of the columns (`maitre.families.auto.choose_family`).
+    prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled.
+    moves : names joined by "+", or move objects; "auto" is the best choice for the family.
+    draws, burn_in : iterations kept and dropped, per chain; by default half a million point updates' worth each, between 50 and 1000.
+    thin : keep every `thin`-th iteration.
+    chains : independent chains, run on threads.
+    seed : one seed gives the same draws on any number of threads.
+    init : "sequential", "one", "singletons", "random:K", "kmeans:K", or one label per point.
+    engine : "threads" (or "serial": one thread).
+    store : a new folder for the draws; without one they stay in memory if they fit in 512 MB, else go to a temporary folder.
+    time_budget : seconds after which sampling stops with the draws made so far (results then depend on the machine's speed).
+    threads : how many chains run at once; by default as many as there are cores.
+
+    Ctrl-C returns the draws made so far.
+
+    >>> import maitre as mt
+    >>> posterior = mt.sample([[0.0], [0.2], [9.0], [9.1]], draws=100, burn_in=100, chains=2, seed=1, progress=False)
+    >>> posterior.n_clusters.shape
+    (2, 100)
+    """
+    model = Model.of(data, as_family(family, data), as_prior(prior))
+    default = int(np.clip(_POINT_UPDATES // model.n, 50, 1000))
+    draws, burn_in = (_count(value, default, name) for value, name in ((draws, "draws"), (burn_in, "burn_in")))
+    thin, chains = _count(thin, 1, "thin"), _count(chains, 4, "chains")
+    if draws < 1 or thin < 1 or chains < 1:
+        raise ValueError(f"draws={draws}, thin={thin}, chains={chains}: each must be at least 1")
+    if engine not in ("threads", "serial"):
+        raise ValueError(f"unknown engine {engine!r}; expected 'threads' or 'serial'")
+    schedules = [resolve(moves, model) for _ in range(chains)]
+    streams = [stream(seed, chain) for chain in range(chains)]
+    starts = [initial_labels(init, model, rng) for rng in streams]
+    names = [*model.prior.hyperpriors(), *(f"family.{name}" for name in model.family.hyperpriors())]
+    kept = DrawStore(chains, draws, model.n, names, store)
+    deadline = None if time_budget is None else time.monotonic() + time_budget
+    with Progress(chains * (burn_in + draws * thin), progress) as bar:
+        runs = [_Chain(model, schedules[c], streams[c], starts[c], kept, c, bar, burn_in, draws, thin, deadline) for c in range(chains)]
+        stop = Event()
+        _, interrupted = run_all([lambda run=run: run(stop) for run in runs], stop, 1 if engine == "serial" else threads, bar.poll)  # type: ignore[misc]
+    n_draws = min(kept.n_kept)
+    settings = {"draws": draws, "burn_in": burn_in, "thin": thin, "chains": chains, "seed": seed, "init": init if isinstance(init, str) else "given labels", "moves": str(moves)}
+    return Posterior(
+        model,
+        kept.labels if n_draws == draws else kept.labels[:, :n_draws],
+        {name: trace[:, :n_draws] for name, trace in kept.traces.items()},
+        settings,
+        exact=schedules[0].exact,
+        interrupted=interrupted or n_draws < draws,
+        moves=schedules[0].summary(),
+        keep_alive=kept.folder,
+    )
+
+
+class _Chain:
+    """One chain, to be called on a thread; stops early when `stop` is set or time is up, with at least one draw."""
+
+    def __init__(
+        self,
+        model: Model,
+        moves: Composed,
+        rng: RngState,
+        start: Any,
+        store: DrawStore,
+        number: int,
+        bar: Progress,
+        burn_in: int,
+        draws: int,
+        thin: int,
+        deadline: float | None,
+    ) -> None:
+        self.model, self.moves, self.rng, self.start, self.store, self.number, self.bar = model, moves, rng, start, store, number, bar
+        self.burn_in, self.draws, self.thin, self.deadline = burn_in, draws, thin, deadline
+
+    def __call__(self, stop: Event) -> None:
+        state = seated(self.model, self.start, self.rng)
+        for iteration in run_chain(state, self.moves, self.rng, self.burn_in, self.draws, self.thin):
+            if iteration.draw >= 0:
+                self.store.keep(self.number, iteration.draw, state)
+            self.bar.report(self.number, iteration.number + 1, f"{state.n_clusters} clusters, log joint {state.log_joint:.1f}")
+            if stop.is_set() or (self.deadline is not None and time.monotonic() > self.deadline):
+                break
+        if self.store.n_kept[self.number] == 0:  # stopped during burn-in: what there is, is the present state
+            self.store.keep(self.number, 0, state)
+
+
+def seated(model: Model, labels: Any, rng: RngState) -> MixtureState:
+    """A state with these labels; points labelled −1 are seated one after the other in random order (sequential prediction)."""
+    state = MixtureState(model, labels)
+    order = np.flatnonzero(state.labels < 0)
+    if len(order):
+        shuffle(order, rng)
+        reseat_points(state, order, rng)
+        state.rebuild()
+        state.log_joint = state.compute_log_joint()
+    return state
+
+
+def as_family(family: Family | str | None, data: Any) -> Family:
+    """A family from an object, a name, or the data."""
+    if isinstance(family, Family):
+        return family
+    if family is None or family == "auto":
+        return choose_family(data)
+    if isinstance(family, str) and family in FAMILIES and family != "Product":
+        return FAMILIES[family]()
+    raise ValueError(f"unknown family {family!r}; expected 'auto', one of {', '.join(name for name in FAMILIES if name != 'Product')}, or an object such as mt.families.NormalInverseGamma()")
+
+
+def as_prior(prior: GibbsTypePrior | str | None) -> GibbsTypePrior:
+    """A prior from an object or a name; the default is a Dirichlet process with a sampled concentration."""
+    if isinstance(prior, GibbsTypePrior):
+        return prior
+    if prior is None:
+        return DirichletProcess()
+    if isinstance(prior, str) and prior in PRIORS:
+        return PRIORS[prior]()
+    raise ValueError(f"unknown prior {prior!r}; expected one of {', '.join(PRIORS)}, or an object such as mt.priors.DirichletProcess(1.0)")
+
+
+def _count(value: int | None, default: int, name: str) -> int:
+    if value is None:
+        return default
+    if isinstance(value, bool) or int(value) != value or value < 0:
+        raise ValueError(f"{name} is {value!r}; expected a whole number of at least 0")
+    return int(value)

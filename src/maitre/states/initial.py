@@ -1,0 +1,57 @@
+"""Where a chain starts: labels by name, or as given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maitre.numerics.arrays import Ints
+from maitre.numerics.draw import draw_below, fill_below
+from maitre.numerics.rng import RngState
+from maitre.partitions.labels import canonical
+from maitre.states.mixture import Model
+
+NAMES = ("sequential", "one", "singletons", "random", "kmeans")
+_DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20}
+
+
+def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
+    """Labels of all points; −1 for points that sequential prediction has yet to seat.
+
+    `init` is "sequential", "one", "singletons", "random" or "random:K", "kmeans" or "kmeans:K", or one label per point.
+    """
+    if not isinstance(init, str):
+        labels = canonical(init)
+        if len(labels) != model.n:
+            raise ValueError(f"init has {len(labels)} labels for {model.n} points: give one label per point, or one of {', '.join(NAMES)}")
+        return labels
+    name, _, number = init.partition(":")
+    if name not in NAMES or (number and (name not in _DEFAULT_CLUSTERS or not number.isdigit() or int(number) < 1)):
+        raise ValueError(f"unknown init {init!r}; expected one of {', '.join(NAMES)} ('random' and 'kmeans' take a number of clusters, as in 'random:50'), or a label vector")
+    if name == "sequential":
+        return np.full(model.n, -1, dtype=np.int64)
+    if name == "one":
+        return np.zeros(model.n, dtype=np.int64)
+    if name == "singletons":
+        return np.arange(model.n)
+    n_clusters = min(int(number) if number else _DEFAULT_CLUSTERS[name], model.n)
+    if name == "random":
+        labels = np.empty(model.n, dtype=np.int64)
+        fill_below(labels, n_clusters, rng)
+        return canonical(labels)
+    return _k_means(model, n_clusters, rng)
+
+
+def _k_means(model: Model, n_clusters: int, rng: RngState) -> Ints:
+    """k-means on the family's vectors; one thread, so that the result does not depend on how many there are."""
+    from sklearn.cluster import MiniBatchKMeans
+    from threadpoolctl import threadpool_limits
+
+    vectors = model.family.vectors(model.family.validate(model.data))
+    vectors = sparse.csr_matrix(vectors, dtype=np.float64) if sparse.issparse(vectors) else np.asarray(vectors, dtype=np.float64)
+    n_distinct = min(n_clusters, model.n)
+    with threadpool_limits(1):
+        fitted = MiniBatchKMeans(n_distinct, n_init=1, random_state=int(draw_below(2**31, rng)), batch_size=4096).fit(vectors)
+    return canonical(fitted.labels_)
