@@ -1,0 +1,5 @@
+"""scikit-learn faces of the samplers."""
+
+from maitre.estimators.mixture import DPMixture
+
+__all__ = ["DPMixture"]

@@ -1,0 +1,176 @@
+"""A mixture without a number of components, in the manner of `sklearn.mixture.GaussianMixture`.
+
+The estimator reports one partition, the drawn one with the highest log joint; `posterior_` holds all draws and with them the uncertainty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from typing_extensions import Self
+
+from maitre.data.validation import count_matrix
+from maitre.families import DirichletMultinomial, Family, Product
+from maitre.moves import Move
+from maitre.numerics.arrays import Floats, Ints
+from maitre.priors import GibbsTypePrior
+from maitre.sampling import sample
+
+
+class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Cluster by sampling a mixture whose number of components is found, not given.
+
+    Parameters
+    ----------
+    family : component model, or its name; by default chosen from the types of the columns. A DataFrame may mix numbers, truth values and text, and lack values.
+    prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled.
+    moves : names joined by "+", or move objects; "auto" is the best choice for the family.
+    draws, burn_in, thin, chains : as in `maitre.sample`; by default one chain whose length follows from the number of points.
+    init : "sequential", "one", "singletons", "random:K", "kmeans:K", or one label per point.
+    random_state : a whole number (the seed of `maitre.sample`), a `RandomState`, or None for other draws every time.
+    progress : whether to show a progress bar.
+
+    Attributes
+    ----------
+    labels_ : the cluster of each point in the drawn partition with the highest log joint.
+    n_clusters_ : the number of clusters of that partition.
+    posterior_ : all draws, a `maitre.Posterior`.
+    concentration_ : posterior mean of the prior's concentration.
+    n_features_in_ : the number of columns.
+    feature_names_in_ : their names, if the data came as a DataFrame.
+
+    >>> import maitre as mt
+    >>> x = [[0.0], [0.1], [0.2], [0.3], [9.0], [9.1], [9.2], [9.3]]
+    >>> mixture = mt.DPMixture(draws=200, burn_in=100, random_state=0).fit(x)
+    >>> mixture.labels_
+    array([0, 0, 0, 0, 1, 1, 1, 1])
+    >>> mixture.predict([[0.15], [9.15]])
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        family: Family | str | None = None,
+        prior: GibbsTypePrior | str | None = None,
+        moves: str | Move | Sequence[str | Move] = "auto",
+        draws: int | None = None,
+        burn_in: int | None = None,
+        thin: int = 1,
+        chains: int = 1,
+        init: Any = "sequential",
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.family = family
+        self.prior = prior
+        self.moves = moves
+        self.draws = draws
+        self.burn_in = burn_in
+        self.thin = thin
+        self.chains = chains
+        self.init = init
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw partitions of the rows of X and keep the best; y is ignored."""
+        data = self._checked(X, reset=True)
+        self.posterior_ = sample(
+            data,
+            family=self.family,
+            prior=self.prior,
+            moves=self.moves,
+            draws=self.draws,
+            burn_in=self.burn_in,
+            thin=self.thin,
+            chains=self.chains,
+            seed=_seed(self.random_state),
+            init=self.init,
+            progress=self.progress,
+        )
+        self.labels_ = self.posterior_.best
+        self.n_clusters_ = int(self.labels_.max()) + 1
+        self.concentration_ = float(self.posterior_.concentration.mean())
+        return self
+
+    def predict(self, X: Any) -> Ints:
+        """The most probable cluster of `labels_` for each row of X."""
+        return np.asarray(np.argmax(self.predict_proba(X), axis=1), dtype=np.int64)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """(rows, n_clusters_): the probabilities of the clusters of `labels_`, given that the row belongs to one of them.
+
+        A row so far from all of them that it surely opens a cluster of its own gets the clusters' shares of the points.
+        """
+        check_is_fitted(self)
+        known = self.posterior_.predict_proba(self._checked(X, reset=False))[:, :-1]
+        total = known.sum(axis=1, keepdims=True)
+        shares = np.bincount(self.labels_) / len(self.labels_)
+        return np.where(total > 0.0, known / np.where(total > 0.0, total, 1.0), shares)
+
+    def score_samples(self, X: Any) -> Floats:
+        """The log predictive density of each row of X."""
+        check_is_fitted(self)
+        return self.posterior_.log_density(self._checked(X, reset=False))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean log predictive density of the rows of X; y is ignored."""
+        return float(self.score_samples(X).mean())
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        """A table with text, truth values or gaps as it is, anything else as scikit-learn's array; NaN and infinity are left to the family, which names the entry."""
+        if _is_mixed(X) if reset else hasattr(self.posterior_.model.data, "columns"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return _with_unique_names(X)
+        checked = validate_data(self, X, reset=reset, accept_sparse="csr", ensure_all_finite=False)
+        if sparse.issparse(checked):
+            _check_counts(checked)
+        return checked
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse matrices are taken if they hold counts, which the tag for any sparse matrix cannot say: it is set only where a family of counts is asked for."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = self.family == "DirichletMultinomial" or isinstance(self.family, DirichletMultinomial)
+        tags.input_tags.allow_nan = self.family in (None, "auto") or isinstance(self.family, Product)
+        return tags
+
+
+def _seed(random_state: Any) -> int:
+    """The seed itself if it is a number, otherwise drawn from the random state.
+
+    >>> _seed(7)
+    7
+    """
+    if isinstance(random_state, (int, np.integer)):
+        check_random_state(random_state)
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _is_mixed(X: Any) -> bool:
+    """Whether X is a table that an array of numbers could not hold."""
+    import pandas as pd
+
+    if not isinstance(X, pd.DataFrame):
+        return False
+    return any(not isinstance(dtype, np.dtype) or dtype.kind not in "iufc" for dtype in X.dtypes) or bool(X.isna().any(axis=None))
+
+
+def _with_unique_names(X: Any) -> Any:
+    names = getattr(X, "columns", None)
+    if names is not None and not names.is_unique:
+        raise ValueError(f"two columns are called {names[names.duplicated()][0]!r}; expected different names: rename one")
+    return X
+
+
+def _check_counts(X: Any) -> None:
+    try:
+        count_matrix(X)
+    except ValueError as error:
+        raise ValueError(f"a sparse matrix is taken as counts, and {error}; for other numbers than counts give a dense array: X.toarray()") from None

@@ -1,0 +1,183 @@
+"""Contract tests: identities that every family and every prior must satisfy, from empty and from non-empty clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maitre.families.base import ConjugateFamily, Example, Family
+from maitre.families.statistics import (
+    add,
+    clear,
+    derive,
+    draw_parameters,
+    log_likelihood,
+    log_marginal,
+    log_predictive,
+    log_predictive_all,
+    log_predictive_without,
+    merge,
+    n_parameters,
+    refresh,
+    remove,
+    subtract,
+    supports,
+)
+from maitre.moves.gibbs import Gibbs, reseat_points
+from maitre.numerics.rng import stream
+from maitre.partitions.enumeration import all_partitions
+from maitre.priors.base import GibbsTypePrior
+from maitre.priors.dirichlet_process import DirichletProcess
+from maitre.states.mixture import MixtureState, Model
+from maitre.testing.enumeration import enumerate_posterior
+from maitre.testing.transitions import assert_invariant, transition_matrix
+
+_TOLERANCE = 1e-9
+
+
+def check_family(family: type[Family] | Family, data: Any = None) -> None:
+    """Raise `AssertionError`, naming the identity, unless the family does what samplers rely on.
+
+    Give a class with `EXAMPLES`, or an object with all its hyper-parameters and four to six points of data.
+
+    >>> import maitre as mt
+    >>> check_family(mt.families.GammaPoisson(1.0, 0.5), [[0], [3], [1], [4]])
+    """
+    examples = family.EXAMPLES if isinstance(family, type) else (Example(family, data),)
+    assert examples, f"{family} has no EXAMPLES: add some, or call check_family(family, data)"
+    for example in examples:
+        model = Model.of(example.data, example.family, DirichletProcess(0.9))
+        assert model.n >= 4, f"{model.n} points are too few: give four to six"
+        _check_statistics(model)
+        _check_merging(model)
+        _check_parameters(model)
+        check_exact_gibbs(model)
+        _check_compilation(model)
+
+
+def _close(a: float, b: float, identity: str) -> None:
+    assert abs(a - b) <= _TOLERANCE * max(1.0, abs(a), abs(b)), f"{identity} fails: {a!r} against {b!r}"
+
+
+def _fill(s: Any, k: int, points: Any) -> None:
+    clear(s, k)
+    for i in points:
+        add(s, k, int(i))
+    derive(s, k)
+
+
+def _check_statistics(model: Model) -> None:
+    """Chain rule, independence of order, removal, and the three forms of the predictive."""
+    s = MixtureState(model, np.zeros(model.n, dtype=int), compiled=False).statistics
+    n = model.n
+    _fill(s, 1, [])
+    _close(log_marginal(s, 1), 0.0, "log_marginal of an empty cluster = 0")
+    total = 0.0
+    for i in range(n):
+        predictive = log_predictive(s, 1, i)
+        before = log_marginal(s, 1)
+        add(s, 1, i)
+        refresh(s, 1)
+        _close(log_marginal(s, 1) - before, predictive, f"log_predictive = difference of log_marginal (point {i} joins {i} others)")
+        total += predictive
+    _close(log_marginal(s, 1), total, "chain rule p(x1..xn) = p(x1) p(x2|x1) …")
+    _fill(s, 2, range(n - 1, -1, -1))
+    _close(log_marginal(s, 2), total, "log_marginal does not depend on the order of the points")
+    for i in range(n):
+        inside = log_predictive_without(s, 1, i)
+        remove(s, 1, i)
+        refresh(s, 1)
+        _close(inside, log_predictive(s, 1, i), f"log_predictive_without = log_predictive after removal (point {i})")
+        out = np.zeros(4)
+        log_predictive_all(s, i, 4, out)
+        for k in range(4):
+            _close(float(out[k]), log_predictive(s, k, i), f"log_predictive_all = log_predictive (slot {k}, point {i})")
+        add(s, 1, i)
+        refresh(s, 1)
+    _close(log_marginal(s, 1), total, "add undoes remove")
+    for i in range(n):
+        remove(s, 1, i)
+        refresh(s, 1)
+    _close(log_marginal(s, 1), 0.0, "removing every point leaves an empty cluster")
+
+
+def _check_merging(model: Model) -> None:
+    if not supports(model.family.statistics, "merge", "subtract"):
+        return
+    s = MixtureState(model, np.zeros(model.n, dtype=int), compiled=False).statistics
+    half = model.n // 2
+    _fill(s, 1, range(model.n))
+    whole, first = log_marginal(s, 1), range(half)
+    for target, source in ((first, range(half, model.n)), (range(0), range(model.n)), (range(model.n), range(0))):
+        _fill(s, 2, target)
+        _fill(s, 3, source)
+        merge(s, 2, 3)
+        derive(s, 2)
+        _close(log_marginal(s, 2), whole, "merge of two clusters = the cluster of all their points")
+        _close(log_predictive_without(s, 2, 0), log_predictive_without(s, 1, 0), "predictive after merge")
+        subtract(s, 2, 3)
+        derive(s, 2)
+        _fill(s, 3, target)
+        _close(log_marginal(s, 2), log_marginal(s, 3), "subtract undoes merge")
+
+
+def _check_parameters(model: Model) -> None:
+    """E[F(x; θ)] over draws of θ | x_c is the predictive, within six standard errors, from an empty and a non-empty cluster."""
+    if not supports(model.family.statistics, "n_parameters", "draw_parameters", "log_likelihood"):
+        return
+    s = MixtureState(model, np.zeros(model.n, dtype=int), compiled=False).statistics
+    rng = stream(0, 3)
+    theta = np.zeros(n_parameters(s))
+    for members in (range(0), range(1, model.n)):
+        _fill(s, 1, members)
+        values = []
+        for _ in range(4000):
+            draw_parameters(s, 1, theta, rng)
+            values.append(np.exp(log_likelihood(s, theta, 0) - log_predictive(s, 1, 0)))
+        error = np.std(values) / np.sqrt(len(values))
+        assert abs(np.mean(values) - 1.0) < 6.0 * error + 1e-9, (
+            f"E[exp log_likelihood] over draw_parameters is {np.mean(values):.4f} ± {error:.4f} times the predictive ({len(members)} points in the cluster)"
+        )
+
+
+def check_exact_gibbs(model: Model) -> None:
+    """The one-point steps of collapsed Gibbs leave the enumerated posterior invariant to 1e-12."""
+    exact = enumerate_posterior(model)
+    for i in range(model.n):
+        order = np.array([i])
+        matrix = transition_matrix(model, lambda state, rng, order=order: reseat_points(state, order, rng), exact)  # type: ignore[misc]
+        assert_invariant(exact, matrix)
+
+
+def _check_compilation(model: Model) -> None:
+    """The compiled kernel and plain Python give identical labels for one seed."""
+    if not isinstance(model.family, ConjugateFamily):
+        return
+    runs = []
+    for compiled in (True, False):
+        state = MixtureState(model, np.zeros(model.n, dtype=int), compiled)
+        rng = stream(11, 0)
+        labels = []
+        for _ in range(20):
+            Gibbs().step(state, rng)
+            state.audit()
+            labels.append(state.canonical_labels())
+        runs.append(np.array(labels))
+    assert np.array_equal(runs[0], runs[1]), "compiled and plain Python kernels give different labels for one seed"
+
+
+def check_prior(prior: GibbsTypePrior, n: int = 6) -> None:
+    """Raise `AssertionError` unless probabilities sum to one over the partitions of 1, …, n points and agree when the last point is left out.
+
+    >>> import maitre as mt
+    >>> check_prior(mt.priors.PitmanYor(0.5, 0.3))
+    """
+    smaller: dict[tuple[int, ...], float] = {}
+    for size in range(1, n + 1):
+        table = {labels: float(np.exp(prior.log_probability(np.bincount(labels)))) for labels in all_partitions(size)}
+        _close(sum(table.values()), 1.0, f"probabilities of all partitions of {size} points sum to 1")
+        for labels, probability in smaller.items():
+            extended = sum(p for longer, p in table.items() if longer[:-1] == labels)
+            _close(extended, probability, f"the probability of {labels} = the sum over where point {size} may sit")
+        smaller = table

@@ -1,0 +1,90 @@
+"""Geweke's joint test (2004): two ways to simulate (hyper-parameters, partition, data) that agree if and only if the sampler is right.
+
+*Marginal-conditional*: draw hyper-parameters, partition and data from the model, independently each time. *Successive-conditional*: alternate the moves under test with
+a fresh draw of the data given the partition. Functions of the state must have the same expectation; each gets a z-score with the effective sample size of the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from maitre.families.statistics import draw_parameters, draw_point
+from maitre.moves.auxiliary import parameter_count
+from maitre.numerics.arrays import Floats, Slots
+from maitre.numerics.compilation import kernel
+from maitre.numerics.rng import RngState, stream, uniform
+from maitre.partitions.enumeration import all_partitions
+from maitre.posterior.diagnostics import effective_sample_size
+from maitre.states.mixture import MixtureState, Model
+
+
+@kernel
+def redraw_points(s: Any, labels: Slots, n_slots: int, empty: int, theta: Floats, rng: Any) -> None:
+    """New data given the partition: for each cluster a parameter from the base measure (slot `empty` holds no point), then its points."""
+    for k in range(n_slots):
+        seen = False
+        for i in range(len(labels)):
+            if labels[i] == k:
+                if not seen:
+                    draw_parameters(s, empty, theta, rng)
+                    seen = True
+                draw_point(s, theta, i, rng)
+
+
+def _redraw_data(state: MixtureState, rng: RngState) -> None:
+    theta = np.zeros(int(state.run(parameter_count)))
+    state.run(redraw_points, state.labels, state.capacity, state.capacity - 1, theta, rng)
+    state.rebuild()
+    state.log_joint = state.compute_log_joint()
+
+
+def _draw_hyperparameters(state: MixtureState, rng: RngState) -> None:
+    prior = {name: p.draw(rng) for name, p in state.model.prior.hyperpriors().items()}
+    family = {name: p.draw(rng) for name, p in state.model.family.hyperpriors().items()}
+    if prior:
+        state.set_prior(prior)
+    if family:
+        state.set_family(family)
+
+
+def _draw_partition(state: MixtureState, partitions: list[tuple[int, ...]], rng: RngState) -> None:
+    log_p = np.array([state.prior.log_probability(np.bincount(labels)) for labels in partitions])
+    chosen = int(np.searchsorted(np.cumsum(np.exp(log_p)), uniform(rng)))
+    state.labels = np.array(partitions[min(chosen, len(partitions) - 1)], dtype=np.int32)
+    state.rebuild()
+
+
+def _observe(state: MixtureState) -> list[float]:
+    sizes = state.sizes[state.sizes > 0]
+    hyper = [float(np.log(value)) for value in state.hyperparameters.values()]
+    return [float(len(sizes)), float((sizes.astype(float) ** 2).sum()), state.log_likelihood(), *hyper]
+
+
+def geweke(model: Model, step: Callable[[MixtureState, RngState], Any], n_draws: int = 20_000, seed: int = 0) -> dict[str, float]:
+    """z-scores of the number of clusters, the sum of squared sizes, the log likelihood and the logs of sampled hyper-parameters.
+
+    The model's data are overwritten. A right sampler's scores are standard normal; beyond 4 in absolute value is a failure.
+    """
+    rng = stream(seed, 7)
+    partitions = list(all_partitions(model.n))
+    state = MixtureState(model, np.arange(model.n))
+    independent, successive = [], []
+    for _ in range(n_draws):
+        _draw_hyperparameters(state, rng)
+        _draw_partition(state, partitions, rng)
+        _redraw_data(state, rng)
+        independent.append(_observe(state))
+    for _ in range(n_draws):
+        step(state, rng)
+        _redraw_data(state, rng)
+        successive.append(_observe(state))
+    names = ["n_clusters", "squared_sizes", "log_likelihood", *state.hyperparameters]
+    a, b = np.array(independent), np.array(successive)
+    scores = {}
+    for j, name in enumerate(names):
+        error = a[:, j].var() / n_draws + b[:, j].var() / effective_sample_size(b[:, j])
+        scores[name] = float((a[:, j].mean() - b[:, j].mean()) / np.sqrt(error)) if error > 0 else 0.0
+    return scores
