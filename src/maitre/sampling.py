@@ -16,8 +16,8 @@ from maitre.chains.storage import DrawStore
 from maitre.engines.threads import run_all
 from maitre.families import REGISTRY as FAMILIES
 from maitre.families.auto import choose_family
-from maitre.families.base import Family
-from maitre.moves import Composed, Move, resolve
+from maitre.families.base import ConjugateFamily, Family
+from maitre.moves import Auxiliary, Composed, Gibbs, Move, resolve
 from maitre.moves.gibbs import reseat_points
 from maitre.numerics.draw import shuffle
 from maitre.numerics.rng import RngState, stream
@@ -28,7 +28,7 @@ from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.initial import initial_labels
 from maitre.states.mixture import MixtureState, Model
 
-_POINT_UPDATES = 500_000
+_POINT_UPDATES = 300_000
 
 
 def sample(
@@ -41,7 +41,7 @@ def sample(
     thin: int = 1,
     chains: int = 4,
     seed: int = 0,
-    init: Any = "sequential",
+    init: Any = "auto",
     engine: str = "threads",
     store: str | Path | None = None,
     progress: bool = True,
@@ -56,11 +56,12 @@ def sample(
     family : component model, or its name; by default chosen from the types of the columns (`maitre.families.auto.choose_family`).
     prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled.
     moves : names joined by "+", or move objects; "auto" is the best choice for the family.
-    draws, burn_in : iterations kept and dropped, per chain; by default half a million point updates' worth each, between 50 and 1000.
+    draws, burn_in : iterations kept and dropped, per chain; by default 300,000 point updates' worth each, between 20 and 1000.
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.
     seed : one seed gives the same draws on any number of threads.
-    init : "sequential", "one", "singletons", "random:K", "kmeans:K", or one label per point.
+    init : "sequential" (points are seated one after the other), "one", "singletons", "random:K", "kmeans:K", or one label per point. "auto" makes two sweeps from
+        "sequential" and two from "random:100" and goes on from the better one: with a diffuse prior the first can stay at a few clusters for ever.
     engine : "threads" (or "serial": one thread).
     store : a new folder for the draws; without one they stay in memory if they fit in 512 MB, else go to a temporary folder.
     time_budget : seconds after which sampling stops with the draws made so far (results then depend on the machine's speed).
@@ -74,7 +75,7 @@ def sample(
     (2, 100)
     """
     model = Model.of(data, as_family(family, data), as_prior(prior))
-    default = int(np.clip(_POINT_UPDATES // model.n, 50, 1000))
+    default = int(np.clip(_POINT_UPDATES // model.n, 20, 1000))
     draws, burn_in = (_count(value, default, name) for value, name in ((draws, "draws"), (burn_in, "burn_in")))
     thin, chains = _count(thin, 1, "thin"), _count(chains, 4, "chains")
     if draws < 1 or thin < 1 or chains < 1:
@@ -83,16 +84,24 @@ def sample(
         raise ValueError(f"unknown engine {engine!r}; expected 'threads' or 'serial'")
     schedules = [resolve(moves, model) for _ in range(chains)]
     streams = [stream(seed, chain) for chain in range(chains)]
-    starts = [initial_labels(init, model, rng) for rng in streams]
+    _ = initial_labels("one" if _is(init, "auto") else init, model, stream(seed))  # an unknown name is an error before anything runs
     names = [*model.prior.hyperpriors(), *(f"family.{name}" for name in model.family.hyperpriors())]
     kept = DrawStore(chains, draws, model.n, names, store)
     deadline = None if time_budget is None else time.monotonic() + time_budget
     with Progress(chains * (burn_in + draws * thin), progress) as bar:
-        runs = [_Chain(model, schedules[c], streams[c], starts[c], kept, c, bar, burn_in, draws, thin, deadline) for c in range(chains)]
+        runs = [_Chain(model, schedules[c], streams[c], init, kept, c, bar, burn_in, draws, thin, deadline) for c in range(chains)]
         stop = Event()
         _, interrupted = run_all([lambda run=run: run(stop) for run in runs], stop, 1 if engine == "serial" else threads, bar.poll)  # type: ignore[misc]
     n_draws = min(kept.n_kept)
-    settings = {"draws": draws, "burn_in": burn_in, "thin": thin, "chains": chains, "seed": seed, "init": init if isinstance(init, str) else "given labels", "moves": str(moves)}
+    settings = {
+        "draws": draws,
+        "burn_in": burn_in,
+        "thin": thin,
+        "chains": chains,
+        "seed": seed,
+        "init": init if isinstance(init, str) else "given labels",
+        "moves": str(moves),
+    }
     return Posterior(
         model,
         kept.labels if n_draws == draws else kept.labels[:, :n_draws],
@@ -113,7 +122,7 @@ class _Chain:
         model: Model,
         moves: Composed,
         rng: RngState,
-        start: Any,
+        init: Any,
         store: DrawStore,
         number: int,
         bar: Progress,
@@ -122,11 +131,11 @@ class _Chain:
         thin: int,
         deadline: float | None,
     ) -> None:
-        self.model, self.moves, self.rng, self.start, self.store, self.number, self.bar = model, moves, rng, start, store, number, bar
+        self.model, self.moves, self.rng, self.init, self.store, self.number, self.bar = model, moves, rng, init, store, number, bar
         self.burn_in, self.draws, self.thin, self.deadline = burn_in, draws, thin, deadline
 
     def __call__(self, stop: Event) -> None:
-        state = seated(self.model, self.start, self.rng)
+        state = starting_state(self.model, self.init, self.rng)
         for iteration in run_chain(state, self.moves, self.rng, self.burn_in, self.draws, self.thin):
             if iteration.draw >= 0:
                 self.store.keep(self.number, iteration.draw, state)
@@ -135,6 +144,24 @@ class _Chain:
                 break
         if self.store.n_kept[self.number] == 0:  # stopped during burn-in: what there is, is the present state
             self.store.keep(self.number, 0, state)
+
+
+def starting_state(model: Model, init: Any, rng: RngState) -> MixtureState:
+    """The state a chain starts from; "auto" tries two ways for two sweeps and keeps the one with the higher log joint."""
+    if not _is(init, "auto"):
+        return seated(model, initial_labels(init, model, rng), rng)
+    sweep = Gibbs() if isinstance(model.family, ConjugateFamily) else Auxiliary()
+    candidates = []
+    for name in ("sequential", "random"):
+        state = seated(model, initial_labels(name, model, rng), rng)
+        for _ in range(2):
+            sweep.step(state, rng)
+        candidates.append(state)
+    return max(candidates, key=lambda state: state.log_joint)
+
+
+def _is(value: Any, name: str) -> bool:
+    return isinstance(value, str) and value == name
 
 
 def seated(model: Model, labels: Any, rng: RngState) -> MixtureState:
@@ -157,7 +184,9 @@ def as_family(family: Family | str | None, data: Any) -> Family:
         return choose_family(data)
     if isinstance(family, str) and family in FAMILIES and family != "Product":
         return FAMILIES[family]()
-    raise ValueError(f"unknown family {family!r}; expected 'auto', one of {', '.join(name for name in FAMILIES if name != 'Product')}, or an object such as mt.families.NormalInverseGamma()")
+    raise ValueError(
+        f"unknown family {family!r}; expected 'auto', one of {', '.join(name for name in FAMILIES if name != 'Product')}, or an object such as mt.families.NormalInverseGamma()"
+    )
 
 
 def as_prior(prior: GibbsTypePrior | str | None) -> GibbsTypePrior:

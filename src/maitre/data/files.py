@@ -174,7 +174,7 @@ def _read_any(file: Path, layout: Layout) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        frame = pd.read_csv(file, engine="c", index_col=False, float_precision="round_trip", low_memory=False, **layout.options)
+        frame = pd.read_csv(file, engine="c", index_col=False, low_memory=False, **layout.options)
     except pd.errors.ParserError as error:
         raise _ragged(file, error) from None
     if frame.iloc[:, -1].isna().any() and _uneven(file):

@@ -19,22 +19,53 @@ def dense_matrix(data: Any, missing: bool = False) -> Floats:
     if sparse.issparse(data):
         raise ValueError("the data are a sparse matrix; this family takes a dense one: use data.toarray(), or DirichletMultinomial for counts")
     columns = list(getattr(data, "columns", []))
-    try:
-        matrix = np.array(data, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the data are not numbers ({error}); this family takes numeric columns: use Product or family='auto' for mixed columns") from None
+    matrix = _as_floats(data)
     if matrix.ndim == 1:
         matrix = matrix[:, None]
     if matrix.ndim != 2:
         raise ValueError(f"the data have {matrix.ndim} dimensions; expected a table of rows and columns: reshape to (n, columns)")
     _check_size(matrix.shape)
     bad = np.isinf(matrix) if missing else ~np.isfinite(matrix)
+    if not bad.any() and np.abs(matrix, where=~np.isnan(matrix), out=np.zeros_like(matrix)).max() > 1e150:
+        raise ValueError("the data have values beyond 1e150, whose squares are not numbers any more: rescale the columns")
     if bad.any():
         row, column = np.argwhere(bad)[0]
         name = f"'{columns[column]}'" if columns else str(column)
         advice = "remove it" if np.isinf(matrix[row, column]) else "remove or fill it, or use Product, which skips missing values"
         raise ValueError(f"row {row}, column {name} is {matrix[row, column]}; expected a finite number (neither NaN nor infinity): {advice}")
     return matrix
+
+
+def _as_floats(data: Any) -> Floats:
+    """A float64 copy; text, dates, complex numbers and ragged lists are errors rather than numbers by accident."""
+    import warnings
+
+    if np.ma.isMaskedArray(data):
+        data = np.ma.filled(data.astype(np.float64), np.nan)
+    if hasattr(data, "to_numpy") and hasattr(data, "dtypes"):
+        data = _table_as_array(data)
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        raise ValueError("the rows of the data have different lengths; expected a table: give every row the same number of columns") from None
+    if array.dtype.kind in "mM":
+        raise ValueError("the data are dates or times; expected numbers: turn them into e.g. days since the first one")
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported: the data are complex numbers; expected real ones: give real and imaginary parts as two columns")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return np.array(array, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"the data are not all numbers ({error}); this family takes numeric columns: use Product or family='auto' for mixed columns") from None
+
+
+def _table_as_array(table: Any) -> Any:
+    """A DataFrame or Series of numbers as an array, with NaN for every kind of missing value."""
+    kinds = table.dtypes if hasattr(table, "columns") else [table.dtype]
+    if all(getattr(kind, "kind", "O") in "biuf" for kind in kinds):
+        return table.to_numpy(dtype=np.float64, na_value=np.nan)
+    return table.to_numpy()
 
 
 def _check_size(shape: tuple[int, ...]) -> None:
@@ -46,12 +77,13 @@ def _check_size(shape: tuple[int, ...]) -> None:
 
 def count_matrix(data: Any) -> sparse.csr_matrix:
     """A CSR matrix of non-negative whole numbers, one row per point, with sorted indices and no duplicates."""
-    matrix = sparse.csr_matrix(data) if sparse.issparse(data) else sparse.csr_matrix(dense_matrix(data))
-    matrix = matrix.copy()
+    if sparse.issparse(data) and data.dtype.kind == "c":
+        raise ValueError("Complex data not supported: counts must be whole numbers")
+    matrix = sparse.csr_matrix(data.astype(np.float64), copy=True) if sparse.issparse(data) else sparse.csr_matrix(dense_matrix(data))
     matrix.sum_duplicates()
     _check_size(matrix.shape)
     values = matrix.data
-    if not np.all(np.isfinite(np.asarray(values, dtype=np.float64))):
+    if not np.all(np.isfinite(values)):
         raise ValueError(_at_entry(matrix, ~np.isfinite(values), "counts must be finite"))
     if (values < 0).any():
         raise ValueError(_at_entry(matrix, values < 0, "counts must not be negative"))
@@ -79,19 +111,37 @@ def category_codes(data: Any, missing: bool = False) -> tuple[Ints, list[Any]]:
     """Codes 0, 1, … per column in the order of the sorted levels (−1 where missing), and the levels of each column."""
     import pandas as pd
 
-    table = data if isinstance(data, pd.DataFrame) else pd.DataFrame(np.atleast_2d(np.asarray(data).T).T)
+    if sparse.issparse(data):
+        raise ValueError("the data are a sparse matrix; Categorical takes a dense table of categories: use data.toarray()")
+    if isinstance(data, pd.Series):
+        data = data.to_frame()
+    table = data if isinstance(data, pd.DataFrame) else pd.DataFrame(_as_objects(data)).infer_objects()
     _check_size(table.shape)
     codes = np.empty(table.shape, dtype=np.int64)
     levels = []
     for position, name in enumerate(table.columns):
-        column = table[name]
-        kinds = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else np.unique(column.dropna().to_numpy())
+        column = table.iloc[:, position]
+        kinds = list(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else _sorted_levels(column.dropna().unique())
         codes[:, position] = pd.Categorical(column, categories=kinds).codes
         if not missing and (codes[:, position] < 0).any():
             row = int(np.flatnonzero(codes[:, position] < 0)[0])
             raise ValueError(f"row {row}, column '{name}' is missing; expected a category: remove or fill it, or use Product, which skips missing values")
-        levels.append(list(kinds))
+        levels.append(kinds)
     return codes, levels
+
+
+def _as_objects(data: Any) -> Any:
+    """An array of one or two dimensions; lists keep their entries as they are, so that a missing value does not become the text 'nan'."""
+    array = data if isinstance(data, np.ndarray) else np.array(data, dtype=object)
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _sorted_levels(levels: Any) -> list[Any]:
+    values = list(levels)
+    try:
+        return sorted(values)
+    except TypeError:  # numbers and texts in one column
+        return sorted(values, key=lambda value: (type(value).__name__, str(value)))
 
 
 def column_means(matrix: Floats) -> Floats:
@@ -105,5 +155,5 @@ def column_variances(matrix: Floats) -> Floats:
     observed = ~np.isnan(matrix)
     gaps = np.where(observed, matrix - column_means(matrix), 0.0)
     variances = (gaps**2).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
-    floor = (1e-10 * np.max(np.abs(np.where(observed, matrix, 0.0)), axis=0)) ** 2
-    return np.where(variances > floor, variances, 1.0)
+    rounding = (np.sqrt(len(matrix)) * np.finfo(float).eps * np.max(np.abs(np.where(observed, matrix, 0.0)), axis=0)) ** 2
+    return np.where(variances > 4.0 * rounding, variances, 1.0)

@@ -6,20 +6,21 @@ The estimator reports one partition, the drawn one with the highest log joint; `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from typing_extensions import Self
 
 from maitre.data.validation import count_matrix
-from maitre.families import DirichletMultinomial, Family, Product
+from maitre.families.base import Family
+from maitre.families.dirichlet_multinomial import DirichletMultinomial
+from maitre.families.product import Product
 from maitre.moves import Move
 from maitre.numerics.arrays import Floats, Ints
-from maitre.priors import GibbsTypePrior
+from maitre.priors.base import GibbsTypePrior
 from maitre.sampling import sample
 
 
@@ -32,7 +33,7 @@ class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled.
     moves : names joined by "+", or move objects; "auto" is the best choice for the family.
     draws, burn_in, thin, chains : as in `maitre.sample`; by default one chain whose length follows from the number of points.
-    init : "sequential", "one", "singletons", "random:K", "kmeans:K", or one label per point.
+    init : where chains start: "auto", "sequential", "one", "singletons", "random:K", "kmeans:K", or one label per point.
     random_state : a whole number (the seed of `maitre.sample`), a `RandomState`, or None for other draws every time.
     progress : whether to show a progress bar.
 
@@ -63,7 +64,7 @@ class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         burn_in: int | None = None,
         thin: int = 1,
         chains: int = 1,
-        init: Any = "sequential",
+        init: Any = "auto",
         random_state: Any = None,
         progress: bool = False,
     ) -> None:
@@ -127,7 +128,7 @@ class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """A table with text, truth values or gaps as it is, anything else as scikit-learn's array; NaN and infinity are left to the family, which names the entry."""
         if _is_mixed(X) if reset else hasattr(self.posterior_.model.data, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return _with_unique_names(X)
+            return X
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", ensure_all_finite=False)
         if sparse.issparse(checked):
             _check_counts(checked)
@@ -160,13 +161,6 @@ def _is_mixed(X: Any) -> bool:
     if not isinstance(X, pd.DataFrame):
         return False
     return any(not isinstance(dtype, np.dtype) or dtype.kind not in "iufc" for dtype in X.dtypes) or bool(X.isna().any(axis=None))
-
-
-def _with_unique_names(X: Any) -> Any:
-    names = getattr(X, "columns", None)
-    if names is not None and not names.is_unique:
-        raise ValueError(f"two columns are called {names[names.duplicated()][0]!r}; expected different names: rename one")
-    return X
 
 
 def _check_counts(X: Any) -> None:

@@ -53,5 +53,7 @@ def _kind(column: Any) -> str:
         return "number"
     levels = column.nunique()
     if levels > _FEW_LEVELS and levels > 0.5 * len(column):
-        raise ValueError(f"column '{column.name}' has {levels} different texts in {len(column)} rows, which looks like a name or an identifier: leave it out, or make it a category")
+        raise ValueError(
+            f"column '{column.name}' has {levels} different texts in {len(column)} rows, which looks like a name or an identifier: leave it out, or make it a category"
+        )
     return "category"

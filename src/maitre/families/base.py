@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from typing_extensions import Self
 
 from maitre.data.validation import column_means
-
 from maitre.numerics.distributions import Parametrised
 
 

@@ -230,7 +230,9 @@ class BetaBernoulli(ConjugateFamily):
         bad = ~np.isnan(matrix) & (matrix != 0.0) & (matrix != 1.0)
         if bad.any():
             row, column = np.argwhere(bad)[0]
-            raise ValueError(f"row {row}, column {column} is {matrix[row, column]:g}; BetaBernoulli takes 0 and 1: use Categorical or GammaPoisson for other values")
+            raise ValueError(
+                f"row {row}, column {column} is {matrix[row, column]:g}; BetaBernoulli takes 0 and 1: use Categorical or GammaPoisson for other values"
+            )
         return np.where(np.isnan(matrix), -1.0, matrix).astype(np.int64)
 
     def encode(self, codes: Ints) -> tuple[Ints, Counts, Counts, Ints]:

@@ -212,7 +212,9 @@ class DirichletMultinomial(ConjugateFamily):
         slots = padded(capacity)
         eta = np.broadcast_to(np.asarray(self.concentration, dtype=float), n_words)
         total = float(eta.sum())
-        return DirichletMultinomialStatistics(*arrays, eta / total, total, eta.copy(), np.zeros((n_words, slots), np.int32), *(np.zeros(slots) for _ in range(3)))
+        return DirichletMultinomialStatistics(
+            *arrays, eta / total, total, eta.copy(), np.zeros((n_words, slots), np.int32), *(np.zeros(slots) for _ in range(3))
+        )
 
     def with_values(self, statistics: DirichletMultinomialStatistics, values: dict[str, float]) -> DirichletMultinomialStatistics:
         return statistics._replace(concentration=values["concentration"] * len(statistics.share))

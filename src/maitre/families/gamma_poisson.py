@@ -33,7 +33,7 @@ class GammaPoissonStatistics(NamedTuple):
     rate: float  # multiplies `rates`
     rates: Floats  # (D,)
     base: Floats  # (C,): Σ log x!
-    count: Floats  # (C, D): N
+    counts: Floats  # (C, D): N
     total: Floats  # (C, D): S
     mass: Floats  # (D, C): a + S
     constant: Floats  # (D, C): (a + S) log((b + N)/(b + N + 1)) − log Γ(a + S)
@@ -42,36 +42,36 @@ class GammaPoissonStatistics(NamedTuple):
     def clear(s, k: int) -> None:
         s.base[k] = 0.0
         for d in range(s.x.shape[1]):
-            s.count[k, d] = 0.0
+            s.counts[k, d] = 0.0
             s.total[k, d] = 0.0
 
     def add(s, k: int, i: int) -> None:
         for d in range(s.x.shape[1]):
             s.base[k] += s.log_factorial[i, d]
-            s.count[k, d] += s.observed[i, d]
+            s.counts[k, d] += s.observed[i, d]
             s.total[k, d] += s.x[i, d]
 
     def remove(s, k: int, i: int) -> None:
         for d in range(s.x.shape[1]):
             s.base[k] -= s.log_factorial[i, d]
-            s.count[k, d] -= s.observed[i, d]
+            s.counts[k, d] -= s.observed[i, d]
             s.total[k, d] -= s.x[i, d]
 
     def merge(s, k: int, other: int) -> None:
         s.base[k] += s.base[other]
         for d in range(s.x.shape[1]):
-            s.count[k, d] += s.count[other, d]
+            s.counts[k, d] += s.counts[other, d]
             s.total[k, d] += s.total[other, d]
 
     def subtract(s, k: int, other: int) -> None:
         s.base[k] -= s.base[other]
         for d in range(s.x.shape[1]):
-            s.count[k, d] -= s.count[other, d]
+            s.counts[k, d] -= s.counts[other, d]
             s.total[k, d] -= s.total[other, d]
 
     def refresh(s, k: int) -> None:
         for d in range(s.x.shape[1]):
-            mass, rate = s.shape + s.total[k, d], s.rate * s.rates[d] + s.count[k, d]
+            mass, rate = s.shape + s.total[k, d], s.rate * s.rates[d] + s.counts[k, d]
             s.mass[d, k] = mass
             s.constant[d, k] = mass * math.log(rate / (rate + 1.0)) - fast_lgamma(mass)
             s.log_rate[d, k] = math.log(rate + 1.0)
@@ -79,9 +79,11 @@ class GammaPoissonStatistics(NamedTuple):
     def log_marginal(s, k: int) -> float:
         value = -s.base[k]
         for d in range(s.x.shape[1]):
-            if s.count[k, d] > 0.0:
+            if s.counts[k, d] > 0.0:
                 mass = s.shape + s.total[k, d]
-                value += math.lgamma(mass) - math.lgamma(s.shape) + s.shape * math.log(s.rate * s.rates[d]) - mass * math.log(s.rate * s.rates[d] + s.count[k, d])
+                value += (
+                    math.lgamma(mass) - math.lgamma(s.shape) + s.shape * math.log(s.rate * s.rates[d]) - mass * math.log(s.rate * s.rates[d] + s.counts[k, d])
+                )
         return value
 
     def log_predictive(s, k: int, i: int) -> float:
@@ -95,7 +97,7 @@ class GammaPoissonStatistics(NamedTuple):
         value = 0.0
         for d in range(s.x.shape[1]):
             if s.observed[i, d]:
-                x, rate = s.x[i, d], s.rate * s.rates[d] + s.count[k, d]
+                x, rate = s.x[i, d], s.rate * s.rates[d] + s.counts[k, d]
                 mass = s.mass[d, k] - x
                 value += fast_lgamma(mass + x) - fast_lgamma(mass) + mass * fast_log((rate - 1.0) / rate) - x * fast_log(rate) - s.log_factorial[i, d]
         return value
@@ -115,7 +117,7 @@ class GammaPoissonStatistics(NamedTuple):
 
     def draw_parameters(s, k: int, theta: Floats, rng: Any) -> None:
         for d in range(s.x.shape[1]):
-            theta[d] = log_gamma_variate(s.shape + s.total[k, d], rng) - math.log(s.rate * s.rates[d] + s.count[k, d])
+            theta[d] = log_gamma_variate(s.shape + s.total[k, d], rng) - math.log(s.rate * s.rates[d] + s.counts[k, d])
 
     def log_likelihood(s, theta: Floats, i: int) -> float:
         value = 0.0

@@ -21,7 +21,7 @@ import numpy as np
 from maitre.data.validation import column_means, column_variances, dense_matrix
 from maitre.families.base import ConjugateFamily, Example
 from maitre.numerics.arrays import Floats, accumulate_products, padded, prefetch_row
-from maitre.numerics.distributions import Hyperparameter
+from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.elementary import fast_log
 from maitre.numerics.linear import as_covariance, relative_basis
 from maitre.numerics.rng import normal
@@ -177,7 +177,8 @@ class KnownCovarianceStatistics(NamedTuple):
 class KnownCovarianceGaussian(ConjugateFamily):
     """Gaussian clusters with one known covariance; each argument may be a number (times the identity), a vector (a diagonal) or a matrix.
 
-    Defaults from the data: `mean` the data's mean, `covariance` a tenth of each column's variance, `prior_covariance` each column's variance.
+    Defaults from the data: `mean` the data's mean, `prior_covariance` and `covariance` each column's variance; a covariance that is not given is known up to a
+    factor only, so `covariance_scale` then has the prior Gamma(2, 4) and is sampled.
 
     >>> import maitre as mt
     >>> family = mt.families.KnownCovarianceGaussian(mean=0.0, prior_covariance=4.0, covariance=1.0)
@@ -187,7 +188,7 @@ class KnownCovarianceGaussian(ConjugateFamily):
     prior_covariance: Any = None
     covariance: Any = None
     prior_scale: Hyperparameter = 1.0
-    covariance_scale: Hyperparameter = 1.0
+    covariance_scale: Hyperparameter | None = None
 
     statistics = KnownCovarianceStatistics
     POSITIVE = ("prior_scale", "covariance_scale")
@@ -197,7 +198,8 @@ class KnownCovarianceGaussian(ConjugateFamily):
 
     def defaults(self, x: Floats) -> dict[str, Any]:
         variance = column_variances(x)
-        return {"mean": column_means(x), "covariance": 0.1 * variance, "prior_covariance": variance}
+        scale = Gamma(2.0, 4.0) if self.covariance is None else 1.0
+        return {"mean": column_means(x), "covariance": variance, "prior_covariance": variance, "covariance_scale": scale}
 
     def encode(self, x: Floats) -> tuple[Floats, bool, Floats, float]:
         n_dimensions = x.shape[1]
@@ -233,5 +235,8 @@ class KnownCovarianceGaussian(ConjugateFamily):
 KnownCovarianceGaussian.EXAMPLES = (
     Example(KnownCovarianceGaussian(0.0, 4.0, 0.25), [[-1.0], [-0.8], [0.1], [0.9], [1.1], [2.0]]),
     Example(KnownCovarianceGaussian([0.1, 0.0], [2.0, 1.0], [0.5, 0.7], prior_scale=1.3), [[-1.0, 0.2], [-0.8, 0.0], [0.1, 1.2], [0.9, -0.4], [1.4, 0.9]]),
-    Example(KnownCovarianceGaussian(0.0, [[2.0, 0.4], [0.4, 1.0]], [[0.6, -0.2], [-0.2, 0.5]], covariance_scale=0.9), [[-1.0, 0.2], [-0.8, 0.0], [0.1, 1.2], [0.9, -0.4], [1.4, 0.9]]),
+    Example(
+        KnownCovarianceGaussian(0.0, [[2.0, 0.4], [0.4, 1.0]], [[0.6, -0.2], [-0.2, 0.5]], covariance_scale=0.9),
+        [[-1.0, 0.2], [-0.8, 0.0], [0.1, 1.2], [0.9, -0.4], [1.4, 0.9]],
+    ),
 )

@@ -39,7 +39,7 @@ class NormalInverseGammaStatistics(NamedTuple):
     kappa: float
     shape: float
     scale: float
-    count: Floats  # (C, D)
+    counts: Floats  # (C, D)
     mean: Floats  # (C, D)
     scatter: Floats  # (C, D)
     slope: Floats  # (D padded to a multiple of 8, C): 1/√(2B)
@@ -51,7 +51,7 @@ class NormalInverseGammaStatistics(NamedTuple):
 
     def clear(s, k: int) -> None:
         for d in range(len(s.log_scale)):
-            s.count[k, d] = 0.0
+            s.counts[k, d] = 0.0
             s.mean[k, d] = 0.0
             s.scatter[k, d] = 0.0
 
@@ -59,45 +59,45 @@ class NormalInverseGammaStatistics(NamedTuple):
         complete = len(s.observed) == 0
         for d in range(len(s.log_scale)):
             if complete or s.observed[i, d]:
-                s.count[k, d] += 1.0
+                s.counts[k, d] += 1.0
                 gap = s.x[i, d] - s.mean[k, d]
-                s.mean[k, d] += gap / s.count[k, d]
+                s.mean[k, d] += gap / s.counts[k, d]
                 s.scatter[k, d] += gap * (s.x[i, d] - s.mean[k, d])
 
     def remove(s, k: int, i: int) -> None:
         complete = len(s.observed) == 0
         for d in range(len(s.log_scale)):
             if complete or s.observed[i, d]:
-                s.count[k, d] -= 1.0
+                s.counts[k, d] -= 1.0
                 gap = s.x[i, d] - s.mean[k, d]
-                s.mean[k, d] = s.mean[k, d] - gap / s.count[k, d] if s.count[k, d] > 0.0 else 0.0
-                s.scatter[k, d] = max(0.0, s.scatter[k, d] - gap * (s.x[i, d] - s.mean[k, d])) if s.count[k, d] > 1.0 else 0.0
+                s.mean[k, d] = s.mean[k, d] - gap / s.counts[k, d] if s.counts[k, d] > 0.0 else 0.0
+                s.scatter[k, d] = max(0.0, s.scatter[k, d] - gap * (s.x[i, d] - s.mean[k, d])) if s.counts[k, d] > 1.0 else 0.0
 
     def merge(s, k: int, other: int) -> None:
         for d in range(len(s.log_scale)):
-            n, m = s.count[k, d], s.count[other, d]
+            n, m = s.counts[k, d], s.counts[other, d]
             if m > 0.0:
                 gap = s.mean[other, d] - s.mean[k, d]
                 s.mean[k, d] += gap * m / (n + m)
                 s.scatter[k, d] += s.scatter[other, d] + gap * gap * n * m / (n + m)
-                s.count[k, d] += m
+                s.counts[k, d] += m
 
     def subtract(s, k: int, other: int) -> None:
         for d in range(len(s.log_scale)):
-            n, m = s.count[k, d] - s.count[other, d], s.count[other, d]
+            n, m = s.counts[k, d] - s.counts[other, d], s.counts[other, d]
             if n == 0.0:
-                s.count[k, d], s.mean[k, d], s.scatter[k, d] = 0.0, 0.0, 0.0
+                s.counts[k, d], s.mean[k, d], s.scatter[k, d] = 0.0, 0.0, 0.0
             elif m > 0.0:
                 mean = s.mean[k, d] + (s.mean[k, d] - s.mean[other, d]) * m / n
                 gap = s.mean[other, d] - mean
                 s.scatter[k, d] = max(0.0, s.scatter[k, d] - s.scatter[other, d] - gap * gap * n * m / (n + m))
                 s.mean[k, d] = mean
-                s.count[k, d] = n
+                s.counts[k, d] = n
 
     def refresh(s, k: int) -> None:
         total = 0.0
         for d in range(len(s.log_scale)):
-            n = s.count[k, d]
+            n = s.counts[k, d]
             kappa, a = s.kappa + n, s.shape + 0.5 * n
             center = n * s.mean[k, d] / kappa
             b = s.scale + 0.5 * s.scatter[k, d] + 0.5 * s.kappa * n * s.mean[k, d] ** 2 / kappa
@@ -115,7 +115,7 @@ class NormalInverseGammaStatistics(NamedTuple):
     def log_marginal(s, k: int) -> float:
         value = 0.0
         for d in range(len(s.log_scale)):
-            n = s.count[k, d]
+            n = s.counts[k, d]
             if n > 0.0:
                 kappa, a = s.kappa + n, s.shape + 0.5 * n
                 b = s.scale + 0.5 * s.scatter[k, d] + 0.5 * s.kappa * n * s.mean[k, d] ** 2 / kappa
@@ -150,7 +150,7 @@ class NormalInverseGammaStatistics(NamedTuple):
 
     def draw_parameters(s, k: int, theta: Floats, rng: Any) -> None:
         for d in range(len(s.log_scale)):
-            n = s.count[k, d]
+            n = s.counts[k, d]
             kappa, a = s.kappa + n, s.shape + 0.5 * n
             b = s.scale + 0.5 * s.scatter[k, d] + 0.5 * s.kappa * n * s.mean[k, d] ** 2 / kappa
             log_precision = log_gamma_variate(a, rng) - math.log(b)
@@ -197,7 +197,7 @@ def _complete_all(s: Any, i: int, n_slots: int, out: Floats) -> None:
 def _complete_without(s: Any, k: int, i: int) -> float:
     """The predictive without point i when no value is missing: counts are equal in all dimensions, so the loop has no branch and no gamma function."""
     n_dimensions = len(s.log_scale)
-    n = s.count[k, 0] - 1.0
+    n = s.counts[k, 0] - 1.0
     kappa, a = s.kappa + n, s.shape + 0.5 * n
     keep, inverse = (1.0, 1.0 / n) if n > 0.0 else (0.0, 0.0)
     shrink, widen = n / kappa, 2.0 * (kappa + 1.0) / kappa
@@ -223,7 +223,7 @@ def _observed_without(s: Any, k: int, i: int) -> float:
     value = 0.0
     for d in range(len(s.log_scale)):
         if s.observed[i, d]:
-            x, n = s.x[i, d], s.count[k, d] - 1.0
+            x, n = s.x[i, d], s.counts[k, d] - 1.0
             kappa, a = s.kappa + n, s.shape + 0.5 * n
             gap = x - s.mean[k, d]
             mean = s.mean[k, d] - gap / n if n > 0.0 else 0.0
@@ -278,7 +278,9 @@ class NormalInverseGamma(ConjugateFamily):
         raw = [np.zeros((slots, n_dimensions)) for _ in range(3)]
         lines = [np.zeros((x.shape[1], slots)) for _ in range(2)]
         tables = [np.zeros((slots, n_dimensions)) for _ in range(2)]
-        return NormalInverseGammaStatistics(x, observed, log_scale, float(self.kappa), float(self.shape), float(self.scale), *raw, *lines, *tables, *(np.zeros(slots) for _ in range(2)))  # type: ignore[arg-type]
+        return NormalInverseGammaStatistics(
+            x, observed, log_scale, float(self.kappa), float(self.shape), float(self.scale), *raw, *lines, *tables, *(np.zeros(slots) for _ in range(2))
+        )  # type: ignore[arg-type]
 
 
 NormalInverseGamma.EXAMPLES = (

@@ -163,7 +163,13 @@ class NormalInverseWishartStatistics(NamedTuple):
         if left < _ILL_CONDITIONED:
             return _predictive_after_removal(s, k, i)
         gammas = math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - n_dimensions))
-        return gammas + 0.5 * n_dimensions * (math.log((kappa - 1.0) / kappa) - _LOG_PI) - 0.5 * s.log_determinant[k] + 0.5 * (nu - 1.0) * math.log(left) + s.log_jacobian
+        return (
+            gammas
+            + 0.5 * n_dimensions * (math.log((kappa - 1.0) / kappa) - _LOG_PI)
+            - 0.5 * s.log_determinant[k]
+            + 0.5 * (nu - 1.0) * math.log(left)
+            + s.log_jacobian
+        )
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
         n_dimensions = s.x.shape[1]
@@ -335,7 +341,13 @@ def _predictive_after_removal(s: Any, k: int, i: int) -> float:
         log_determinant += 2.0 * math.log(s.matrix[d, d])
     gammas = math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * (nu + 1.0 - n_dimensions))
     shrink = kappa / (kappa + 1.0)
-    return gammas + 0.5 * n_dimensions * (math.log(shrink) - _LOG_PI) - 0.5 * log_determinant - 0.5 * (nu + 1.0) * math.log(1.0 + shrink * distance) + s.log_jacobian
+    return (
+        gammas
+        + 0.5 * n_dimensions * (math.log(shrink) - _LOG_PI)
+        - 0.5 * log_determinant
+        - 0.5 * (nu + 1.0) * math.log(1.0 + shrink * distance)
+        + s.log_jacobian
+    )
 
 
 @dataclass(frozen=True)
@@ -397,5 +409,7 @@ class NormalInverseWishart(ConjugateFamily):
 
 NormalInverseWishart.EXAMPLES = (
     Example(NormalInverseWishart(0.2, 0.4, 1.5, 0.9), [[-1.0], [-0.8], [0.1], [0.9], [1.1]]),
-    Example(NormalInverseWishart([0.1, -0.2], 0.5, 3.5, [[0.8, 0.3], [0.3, 1.1]], scale_factor=0.8), [[-1.0, 0.2], [-0.8, 0.0], [0.1, 1.2], [0.9, -0.4], [1.4, 0.9]]),
+    Example(
+        NormalInverseWishart([0.1, -0.2], 0.5, 3.5, [[0.8, 0.3], [0.3, 1.1]], scale_factor=0.8), [[-1.0, 0.2], [-0.8, 0.0], [0.1, 1.2], [0.9, -0.4], [1.4, 0.9]]
+    ),
 )

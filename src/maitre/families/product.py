@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import literal_unroll
-from typing_extensions import Self
 
 from maitre.data.validation import column_variances
 from maitre.families.base import ConjugateFamily, Example, Family
@@ -148,7 +147,9 @@ class Product(ConjugateFamily):
         pairs = self.groups.items() if isinstance(self.groups, Mapping) else self.groups
         groups = tuple((_as_columns(columns), family) for columns, family in pairs)
         if not groups or not all(isinstance(family, Family) for _, family in groups):
-            raise ValueError("Product takes pairs (columns, family), e.g. [('height', mt.families.NormalInverseGamma()), ('smoker', mt.families.BetaBernoulli())]")
+            raise ValueError(
+                "Product takes pairs (columns, family), e.g. [('height', mt.families.NormalInverseGamma()), ('smoker', mt.families.BetaBernoulli())]"
+            )
         object.__setattr__(self, "groups", groups)
 
     def hyperpriors(self) -> dict[str, Hyperprior]:
@@ -211,7 +212,9 @@ def _select(data: Any, columns: tuple[Any, ...]) -> Any:
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     bad = [c for c in columns if not (isinstance(c, (int, np.integer)) and -matrix.shape[1] <= c < matrix.shape[1])]
     if bad:
-        raise ValueError(f"column {bad[0]!r} is not a position in an array with {matrix.shape[1]} columns: give positions from 0, or a pandas DataFrame with names")
+        raise ValueError(
+            f"column {bad[0]!r} is not a position in an array with {matrix.shape[1]} columns: give positions from 0, or a pandas DataFrame with names"
+        )
     return matrix[:, list(columns)]
 
 

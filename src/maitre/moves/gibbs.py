@@ -12,9 +12,9 @@ import numpy as np
 
 from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import add, clear, log_predictive_all, log_predictive_without, prefetch, refresh, remove
+from maitre.moves.base import Move, Report
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
-from maitre.moves.base import Move, Report
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, Model, first_empty
@@ -22,7 +22,18 @@ from maitre.states.mixture import MixtureState, Model, first_empty
 
 @kernel
 def reseat(
-    s: Any, order: Ints, start: int, labels: Slots, sizes: Ints, occupancy: Ints, log_join: Floats, log_v: Floats, log_w: Floats, weights: Floats, scratch: Floats, rng: Any
+    s: Any,
+    order: Ints,
+    start: int,
+    labels: Slots,
+    sizes: Ints,
+    occupancy: Ints,
+    log_join: Floats,
+    log_v: Floats,
+    log_w: Floats,
+    weights: Floats,
+    scratch: Floats,
+    rng: Any,
 ) -> tuple[int, float, int, int]:
     """Give every point of `order[start:]` a new seat; a point whose label is −1 has none yet.
 

@@ -124,8 +124,12 @@ def _accumulate_products(coefficients: Floats, features: Floats, i: int, n_slots
         x0, x1, x2, x3 = features[i, f], features[i, f + 1], features[i, f + 2], features[i, f + 3]
         x4, x5, x6, x7 = features[i, f + 4], features[i, f + 5], features[i, f + 6], features[i, f + 7]
         for k in range(n_slots):
-            low = (x0 * fetch(coefficients, f, k) + x1 * fetch(coefficients, f + 1, k)) + (x2 * fetch(coefficients, f + 2, k) + x3 * fetch(coefficients, f + 3, k))
-            high = (x4 * fetch(coefficients, f + 4, k) + x5 * fetch(coefficients, f + 5, k)) + (x6 * fetch(coefficients, f + 6, k) + x7 * fetch(coefficients, f + 7, k))
+            low = (x0 * fetch(coefficients, f, k) + x1 * fetch(coefficients, f + 1, k)) + (
+                x2 * fetch(coefficients, f + 2, k) + x3 * fetch(coefficients, f + 3, k)
+            )
+            high = (x4 * fetch(coefficients, f + 4, k) + x5 * fetch(coefficients, f + 5, k)) + (
+                x6 * fetch(coefficients, f + 6, k) + x7 * fetch(coefficients, f + 7, k)
+            )
             accumulate(out, k, low + high)
 
 

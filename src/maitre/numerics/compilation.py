@@ -146,7 +146,10 @@ def _classes(statistics: Any) -> Iterator[type]:
 
 
 def _type_key(statistics: Any) -> str:
-    return "|".join(f"{cls.__module__}.{cls.__qualname__}.{id(cls)}" if cls.__module__ == "__main__" else f"{cls.__module__}.{cls.__qualname__}" for cls in _classes(statistics))
+    return "|".join(
+        f"{cls.__module__}.{cls.__qualname__}.{id(cls)}" if cls.__module__ == "__main__" else f"{cls.__module__}.{cls.__qualname__}"
+        for cls in _classes(statistics)
+    )
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

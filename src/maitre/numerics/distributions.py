@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from scipy import special
-from typing_extensions import Self
 
 from maitre.numerics.rng import RngState, beta, gamma
 

@@ -18,7 +18,9 @@ def as_covariance(value: Any, n_dimensions: int, name: str) -> Floats:
     if array.ndim < 2:
         array = np.diag(np.broadcast_to(array, (n_dimensions,)) if array.size in (1, n_dimensions) else array)
     if array.shape != (n_dimensions, n_dimensions):
-        raise ValueError(f"{name} has shape {np.shape(value)}; the data have {n_dimensions} columns: give a number, {n_dimensions} variances or a {n_dimensions}×{n_dimensions} matrix")
+        raise ValueError(
+            f"{name} has shape {np.shape(value)}; the data have {n_dimensions} columns: give a number, {n_dimensions} variances or a {n_dimensions}×{n_dimensions} matrix"
+        )
     if not np.all(np.isfinite(array)) or not np.allclose(array, array.T, rtol=1e-8, atol=1e-12 * float(np.abs(array).max())):
         raise ValueError(f"{name} must be a finite symmetric matrix")
     smallest = float(np.linalg.eigvalsh(array)[0])

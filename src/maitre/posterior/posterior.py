@@ -68,7 +68,8 @@ class Posterior:
     def diagnostics(self) -> dict[str, dict[str, float]]:
         """Mean, standard deviation, effective sample size and split-R̂ of K, the log joint and every sampled hyper-parameter."""
         return {
-            name: {"mean": float(trace.mean()), "sd": float(trace.std()), "ess": effective_sample_size(trace), "r_hat": split_r_hat(trace)} for name, trace in self.traces.items()
+            name: {"mean": float(trace.mean()), "sd": float(trace.std()), "ess": effective_sample_size(trace), "r_hat": split_r_hat(trace)}
+            for name, trace in self.traces.items()
         }
 
     def predict_proba(self, new: Any, max_draws: int = 200) -> Floats:
@@ -103,7 +104,9 @@ class Posterior:
         """A few lines to read: clusters found, the posterior of K, diagnostics."""
         sizes = np.bincount(self.best)
         chains, draws = self.log_joint.shape
-        lines = [f"{self.model.n} points, {chains} chain{'s' * (chains != 1)} × {draws} draws, {type(self.model.family).__name__}, {type(self.model.prior).__name__}"]
+        lines = [
+            f"{self.model.n} points, {chains} chain{'s' * (chains != 1)} × {draws} draws, {type(self.model.family).__name__}, {type(self.model.prior).__name__}"
+        ]
         probable = sorted(self.k_probabilities().items(), key=lambda item: -item[1])[:5]
         lines.append("number of clusters: " + ", ".join(f"{k} ({p:.0%})" for k, p in probable))
         lines.append(f"best draw: {len(sizes)} clusters of sizes {', '.join(map(str, np.sort(sizes)[::-1][:20]))}{' …' if len(sizes) > 20 else ''}")

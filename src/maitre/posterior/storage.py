@@ -35,7 +35,7 @@ def save(posterior: Posterior, path: Path) -> None:
         for chain in range(shape[0]):
             for draw in range(shape[1]):
                 labels[chain, draw] = posterior.labels[chain, draw]
-        np.savez(temporary / "traces.npz", **posterior.traces)
+        np.savez(temporary / "traces.npz", **posterior.traces)  # type: ignore[arg-type]
         _save_data(temporary, posterior.model.data)
         (temporary / "result.json").write_text(json.dumps(_described(posterior), indent=1))
         if path.exists():
@@ -107,7 +107,7 @@ def _restored(value: Any) -> Any:
         return value
     module, _, name = value["class"].partition(":")
     if name in ("Gamma", "Beta"):
-        return {"Gamma": Gamma, "Beta": Beta}[name](**value["fields"])
+        return (Gamma if name == "Gamma" else Beta)(**value["fields"])
     try:
         cls = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):

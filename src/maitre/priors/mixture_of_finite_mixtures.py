@@ -37,22 +37,18 @@ class MixtureOfFiniteMixtures(GibbsTypePrior):
         if not 0.0 < self.geometric < 1.0:
             raise ValueError(f"MixtureOfFiniteMixtures: geometric must lie between 0 and 1, not {self.geometric!r}")
 
-    def _log_terms(self, n: int, k: Floats, components: Floats) -> Floats:
+    def log_v(self, n: int, k: npt.NDArray[np.int64]) -> Floats:
+        """The sums, lengthened until the last terms no longer count (terms fall after their one peak)."""
         gamma = float(self.weight)  # type: ignore[arg-type]
-        log_p = math.log(self.geometric) + (components - 1.0) * math.log1p(-self.geometric)
-        return np.asarray(gammaln(components + 1.0) - gammaln(components - k + 1.0) + log_p - gammaln(gamma * components + n) + gammaln(gamma * components))
-
-    def _log_v(self, n: int, k: int) -> float:
-        """The sum, lengthened until its last term no longer counts (terms fall after their one peak)."""
         length = 64
         while True:
-            terms = self._log_terms(n, np.float64(k), np.arange(k, k + length, dtype=np.float64))  # type: ignore[arg-type]
-            if terms[-1] < terms.max() - _NEGLIGIBLE and np.argmax(terms) < length - 1:
-                return float(logsumexp(terms))
+            unused = np.arange(length, dtype=np.float64)  # components beyond the K in use
+            components = k[:, None] + unused
+            log_p = math.log(self.geometric) + (components - 1.0) * math.log1p(-self.geometric)
+            terms = gammaln(components + 1.0) - gammaln(unused + 1.0) + log_p - gammaln(gamma * components + n) + gammaln(gamma * components)
+            if np.all(terms[:, -1] < terms.max(axis=1) - _NEGLIGIBLE):
+                return np.asarray(logsumexp(terms, axis=1), dtype=np.float64)
             length *= 2
-
-    def log_v(self, n: int, k: npt.NDArray[np.int64]) -> Floats:
-        return np.array([self._log_v(n, int(each)) for each in k])
 
     def log_w(self, m: npt.NDArray[np.int64]) -> Floats:
         gamma = float(self.weight)  # type: ignore[arg-type]

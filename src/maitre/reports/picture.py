@@ -141,7 +141,10 @@ def _numeric(values: Any) -> tuple[Floats | None, list[str]]:
     """The values as a matrix with gaps filled by the column's mean, or None if they are not numbers, and the names of the columns."""
     if values is None or sparse.issparse(values):
         return None, []
-    matrix = np.asarray(values)
+    try:
+        matrix = np.asarray(values)
+    except ValueError:  # rows of unequal length, such as rankings
+        return None, []
     if matrix.dtype.kind not in "iuf" or matrix.ndim not in (1, 2) or matrix.size == 0:
         return None, []
     matrix = matrix.astype(np.float64).reshape(len(matrix), -1)

@@ -13,7 +13,7 @@ from maitre.numerics.rng import RngState
 from maitre.partitions.labels import canonical
 from maitre.states.mixture import Model
 
-NAMES = ("sequential", "one", "singletons", "random", "kmeans")
+NAMES = ("auto", "sequential", "one", "singletons", "random", "kmeans")
 _DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20}
 
 
@@ -22,26 +22,43 @@ def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
 
     `init` is "sequential", "one", "singletons", "random" or "random:K", "kmeans" or "kmeans:K", or one label per point.
     """
+    most = most_clusters(model)
     if not isinstance(init, str):
         labels = canonical(init)
         if len(labels) != model.n:
             raise ValueError(f"init has {len(labels)} labels for {model.n} points: give one label per point, or one of {', '.join(NAMES)}")
+        if labels.max() >= most:
+            raise ValueError(f"init has {labels.max() + 1} clusters; {type(model.prior).__name__} allows at most {most}")
         return labels
     name, _, number = init.partition(":")
     if name not in NAMES or (number and (name not in _DEFAULT_CLUSTERS or not number.isdigit() or int(number) < 1)):
-        raise ValueError(f"unknown init {init!r}; expected one of {', '.join(NAMES)} ('random' and 'kmeans' take a number of clusters, as in 'random:50'), or a label vector")
+        raise ValueError(
+            f"unknown init {init!r}; expected one of {', '.join(NAMES)} ('random' and 'kmeans' take a number of clusters, as in 'random:50'), or a label vector"
+        )
     if name == "sequential":
         return np.full(model.n, -1, dtype=np.int64)
     if name == "one":
         return np.zeros(model.n, dtype=np.int64)
     if name == "singletons":
+        if most < model.n:
+            raise ValueError(f"init 'singletons' has {model.n} clusters; {type(model.prior).__name__} allows at most {most}: use 'sequential'")
         return np.arange(model.n)
-    n_clusters = min(int(number) if number else _DEFAULT_CLUSTERS[name], model.n)
+    n_clusters = min(int(number) if number else _DEFAULT_CLUSTERS[name], model.n, most)
     if name == "random":
         labels = np.empty(model.n, dtype=np.int64)
         fill_below(labels, n_clusters, rng)
         return canonical(labels)
     return _k_means(model, n_clusters, rng)
+
+
+def most_clusters(model: Model) -> int:
+    """The largest number of clusters to which the prior gives a positive probability."""
+    prior = model.prior.at_prior_means()
+    low, high = 1, model.n + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if np.isfinite(prior.log_v(model.n, np.array([middle]))[0]) else (low, middle)
+    return low
 
 
 def _k_means(model: Model, n_clusters: int, rng: RngState) -> Ints:

@@ -14,7 +14,7 @@ from maitre.families.base import Family
 from maitre.families.statistics import add, clear, derive, log_marginal, log_predictive_all
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
 from maitre.numerics.compilation import Kernel, compiled, compiled_form_of, kernel
-from maitre.partitions.labels import canonical
+from maitre.partitions.labels import canonical, canonical_slots
 from maitre.priors.base import GibbsTypePrior
 
 _REBUILD_AFTER = 10  # statistics are rebuilt from the members after this many changes of seat per point
@@ -147,10 +147,11 @@ class MixtureState:
         self._allocate(2 * self.capacity)
 
     def tidy(self) -> None:
-        """Between sweeps: drop gaps between slots when they are most of them, and rebuild after many changes."""
-        if self.occupancy[1] > 2 * self.occupancy[0] + 32:
-            self.labels = canonical(self.labels).astype(np.int32)
-            self._allocate(int(self.occupancy[0]) + _SPARE_SLOTS)
+        """Between sweeps: close the gaps between slots where they cost more than closing them, and rebuild after many changes."""
+        n_clusters, n_slots = int(self.occupancy[0]), int(self.occupancy[1])
+        if n_slots - n_clusters > 5 + n_clusters // 8:
+            self.labels = self.canonical_labels().astype(np.int32)
+            self._allocate(n_clusters + n_clusters // 8 + _SPARE_SLOTS)
         elif self.changes > _REBUILD_AFTER * self.model.n:
             self.rebuild()
 
@@ -173,7 +174,7 @@ class MixtureState:
 
     def canonical_labels(self) -> Ints:
         """The partition, clusters numbered in order of first appearance."""
-        return canonical(self.labels)
+        return canonical_slots(self.labels, self.capacity)
 
     def log_prior_of_partition(self) -> float:
         """log p(C)."""

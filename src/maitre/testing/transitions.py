@@ -62,6 +62,9 @@ def transition_matrix(model: Model, step: Callable[[Any, Any], Any], exact: Enum
     matrix = np.zeros((len(positions), len(positions)))
 
     for labels, row in positions.items():
+        if exact.log_joint[row] == -np.inf:  # no chain is ever there
+            matrix[row, row] = 1.0
+            continue
 
         def run(rng: Branching, labels: tuple[int, ...] = labels) -> tuple[int, ...]:
             state = MixtureState(model, labels, compiled=False)

@@ -1,0 +1,154 @@
+"""`maitre fit`: cluster the rows of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from scipy import sparse
+
+from maitre.cli.job import Job, run_job
+from maitre.cli.model import named_prior, with_sampled_scale
+from maitre.data.files import READABLE, read_table
+from maitre.families import REGISTRY as FAMILIES
+from maitre.moves import REGISTRY as MOVES
+from maitre.priors import REGISTRY as PRIORS
+from maitre.sampling import as_family
+
+_MODEL, _SAMPLING, _COLUMNS, _OUTPUT = "Model", "Sampling", "Columns", "Output"
+_FAMILY_NAMES = ", ".join(name for name in FAMILIES if name != "Product")
+
+
+def fit(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"Table with one row per point: {READABLE}.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; by default <name of the file>-maitre in the current folder.", rich_help_panel=_OUTPUT)
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write into the folder even if it holds something else than earlier results.", rich_help_panel=_OUTPUT)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.", rich_help_panel=_OUTPUT)] = False,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Use only these columns (names, or positions from 0 for files without names).", rich_help_panel=_COLUMNS)
+    ] = None,
+    drop: Annotated[str | None, typer.Option(metavar="A,B,…", help="Leave out these columns.", rich_help_panel=_COLUMNS)] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column with known labels: left out of the data, compared with the answer at the end.", rich_help_panel=_COLUMNS),
+    ] = None,
+    family: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help=f"Model of a cluster: auto (by the types of the columns; missing values are allowed), {_FAMILY_NAMES}.", rich_help_panel=_MODEL
+        ),
+    ] = "auto",
+    fixed_scale: Annotated[
+        bool, typer.Option("--fixed-scale", help="Fix the width of clusters at a value guessed from the data instead of sampling it.", rich_help_panel=_MODEL)
+    ] = False,
+    prior: Annotated[str, typer.Option(metavar="NAME", help=f"Prior over partitions: {', '.join(PRIORS)}.", rich_help_panel=_MODEL)] = "DirichletProcess",
+    concentration: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="Fix the prior's concentration (more means more clusters); by default it is sampled.", rich_help_panel=_MODEL),
+    ] = None,
+    moves: Annotated[
+        str, typer.Option(metavar="NAMES", help=f"Moves of the sampler, joined by +: auto, {', '.join(MOVES)}.", rich_help_panel=_SAMPLING)
+    ] = "auto",
+    draws: Annotated[
+        int | None, typer.Option(metavar="N", help="Draws kept per chain; by default up to 1000, fewer for more rows.", rich_help_panel=_SAMPLING)
+    ] = None,
+    burn_in: Annotated[int | None, typer.Option(metavar="N", help="Iterations dropped before them; by default as many.", rich_help_panel=_SAMPLING)] = None,
+    thin: Annotated[int, typer.Option(metavar="N", help="Keep every N-th iteration.", rich_help_panel=_SAMPLING)] = 1,
+    chains: Annotated[int, typer.Option(metavar="N", help="Independent chains; several show whether they agree.", rich_help_panel=_SAMPLING)] = 4,
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same draws, on any number of threads.", rich_help_panel=_SAMPLING)] = 0,
+    init: Annotated[
+        str, typer.Option(metavar="NAME", help="Where chains start: auto, sequential, one, singletons, random:K or kmeans:K.", rich_help_panel=_SAMPLING)
+    ] = "auto",
+    time_budget: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Stop sampling after so long, with the draws made so far.", rich_help_panel=_SAMPLING)
+    ] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="How many chains run at once; by default all.", rich_help_panel=_SAMPLING)] = None,
+) -> None:
+    """Cluster the rows of a table, without saying how many clusters there are.
+
+    Writes a folder with the cluster of every row (labels.csv), a picture (clusters.png), a summary (summary.txt, summary.json) and all draws (result).
+    Ctrl-C stops sampling early and keeps what has been drawn.
+    """
+    target = Path(f"{_stem(file)}-maitre") if out is None else out
+    data, truth = selected(read_table(file), _names(columns), _names(drop), label_column)
+    model = as_family(family, data)
+    run_job(
+        Job(
+            name=file.name,
+            data=data,
+            family=model if fixed_scale else with_sampled_scale(model),
+            prior=named_prior(prior, concentration),
+            out=target,
+            truth=truth,
+            moves=moves,
+            draws=draws,
+            burn_in=burn_in,
+            thin=thin,
+            chains=chains,
+            seed=seed,
+            init=init,
+            time_budget=time_budget,
+            threads=threads,
+            force=force,
+            quiet=quiet,
+        )
+    )
+
+
+def _stem(file: Path) -> str:
+    """
+    >>> _stem(Path("data/points.csv.gz"))
+    'points'
+    """
+    return Path(file.name.removesuffix(".gz")).stem
+
+
+def _names(text: str | None) -> list[str]:
+    return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def selected(table: Any, columns: list[str], drop: list[str], label_column: str | None) -> tuple[Any, Any]:
+    """The wanted columns of a table, array or sparse matrix, and the column of known labels (None without one).
+
+    >>> data, truth = selected(np.array([[1.0, 2.0, 0.0], [3.0, 4.0, 1.0]]), [], ["0"], "2")
+    >>> data.tolist(), truth.tolist()
+    ([[2.0], [4.0]], [0.0, 1.0])
+    """
+    if not columns and not drop and label_column is None:
+        return table, None
+    names = _column_names(table)
+    for name in (*columns, *drop, *([] if label_column is None else [label_column])):
+        if name not in names:
+            raise ValueError(f"there is no column '{name}'; the columns are {_listed(names)}")
+    wanted = [names.index(name) for name in columns or names if name not in drop and name != label_column]
+    if not wanted:
+        raise ValueError("no columns are left to cluster by: check --columns, --drop and --label-column")
+    truth = None if label_column is None else _column(table, names.index(label_column))
+    return table.iloc[:, wanted] if hasattr(table, "columns") else table[:, wanted], truth
+
+
+def _column_names(table: Any) -> list[str]:
+    """Names, or positions where there are none."""
+    if hasattr(table, "columns"):
+        return [str(name) for name in table.columns]
+    if table.ndim != 2:
+        raise ValueError(
+            f"the data have {table.ndim} dimension{'s' * (table.ndim != 1)}, so there are no columns to choose from: leave out --columns, --drop and --label-column"
+        )
+    return [str(position) for position in range(table.shape[1])]
+
+
+def _column(table: Any, position: int) -> Any:
+    if hasattr(table, "columns"):
+        return table.iloc[:, position].to_numpy()
+    return table[:, [position]].toarray().ravel() if sparse.issparse(table) else np.asarray(table[:, position])
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")

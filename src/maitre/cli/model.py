@@ -1,0 +1,106 @@
+"""The model a command fits, from names and numbers; and the model in words, with the values that were chosen from the data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from maitre.families.base import Family
+from maitre.families.dirichlet_multinomial import DirichletMultinomial
+from maitre.families.normal_inverse_gamma import NormalInverseGamma
+from maitre.families.normal_inverse_wishart import NormalInverseWishart
+from maitre.families.product import Product
+from maitre.numerics.distributions import Gamma, Hyperprior
+from maitre.priors.base import GibbsTypePrior
+from maitre.sampling import as_prior
+
+SCALES: dict[type[Family], str] = {NormalInverseGamma: "scale", NormalInverseWishart: "scale_factor", DirichletMultinomial: "concentration"}
+
+
+def with_sampled_scale(family: Family) -> Family:
+    """The family with a Gamma(1, 1) prior on the parameter that says how wide clusters are, where it has one: data-driven defaults are only a guess at it.
+
+    >>> with_sampled_scale(NormalInverseGamma()).scale
+    Gamma(shape=1.0, rate=1.0)
+    """
+    if isinstance(family, Product):
+        return Product([(columns, with_sampled_scale(part)) for columns, part in family.groups])
+    name = SCALES.get(type(family))
+    return dataclasses.replace(family, **{name: Gamma(1.0, 1.0)}) if name else family  # type: ignore[type-var]
+
+
+def named_prior(name: str, concentration: float | None) -> GibbsTypePrior:
+    """A prior by its name, with a fixed concentration if one is given.
+
+    >>> named_prior("DirichletProcess", 0.5)
+    DirichletProcess(concentration=0.5)
+    """
+    prior = as_prior(name)
+    if concentration is None:
+        return prior
+    if not hasattr(prior, "concentration"):
+        raise ValueError(f"{name} has no concentration: leave out --concentration, or use another --prior")
+    if math.isinf(concentration):
+        raise ValueError(f"--concentration is {concentration}; expected a finite number")
+    return dataclasses.replace(prior, concentration=concentration)  # type: ignore[type-var]
+
+
+def from_data(given: Any, filled: Any) -> list[str]:
+    """The fields that were left open and have been filled in from the data."""
+    return [name for name, value in given.describe().items() if value is None and filled.describe()[name] is not None]
+
+
+def described(given: Any, filled: Any) -> dict[str, Any]:
+    """A family or prior as JSON: its name, every value used, and which of them came from the data."""
+    if isinstance(filled, Product):
+        parts = zip(given.groups, filled.groups, strict=True)
+        groups = [{"columns": [str(name) for name in columns], **described(before, after)} for (columns, before), (_, after) in parts]
+        return {"name": "Product", "groups": groups}
+    values = {name: _plain(value) for name, value in filled.describe().items()}
+    return {"name": type(filled).__name__, "values": values, "from_data": from_data(given, filled)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Hyperprior):
+        return {"sampled": type(value).__name__, **dataclasses.asdict(value)}
+    return np.asarray(value).tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def model_lines(title: str, given: Any, filled: Any) -> list[tuple[str, str]]:
+    """A family or prior as rows of a table: what it is, then its values.
+
+    >>> model_lines("prior", named_prior("DirichletProcess", 1.0), named_prior("DirichletProcess", 1.0))
+    [('prior', 'DirichletProcess(concentration = 1)')]
+    """
+    if isinstance(filled, Product):
+        rows = [(title, "Product: each group of columns has a family of its own")]
+        for (columns, before), (_, after) in zip(given.groups, filled.groups, strict=True):
+            rows += [("", f"{_shortened([str(name) for name in columns])}: {_values(before, after)}")]
+        return rows
+    return [(title, _values(given, filled))]
+
+
+def _values(given: Any, filled: Any) -> str:
+    guessed = from_data(given, filled)
+    values = [f"{name} {'≈' if name in guessed else '='} {_short(value)}" for name, value in filled.describe().items()]
+    return f"{type(filled).__name__}({', '.join(values)})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Hyperprior):
+        return f"{type(value).__name__}({', '.join(f'{number:g}' for number in dataclasses.astuple(value))}) sampled"
+    numbers = np.asarray(value)
+    if numbers.ndim == 0:
+        return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
+    return f"[{_shortened([f'{number:.4g}' for number in numbers.ravel()])}]"
+
+
+def _shortened(words: list[str], at_most: int = 6) -> str:
+    """
+    >>> _shortened(["a", "b", "c"], at_most=2)
+    'a, b, … (3 in all)'
+    """
+    return ", ".join(words) if len(words) <= at_most else f"{', '.join(words[:at_most])}, … ({len(words)} in all)"

@@ -1,0 +1,145 @@
+"""The answer as text, for the terminal and for summary.txt."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+MAX_ROWS = 20
+MAX_NUMBERS = 9
+NEGLIGIBLE = 0.0005
+WORRYING = 1.05
+_WORDS = {"log_joint": "log joint", "n_clusters": "number of clusters"}
+
+
+def terminal(quiet: bool) -> Console:
+    """Where a command prints; wide enough for a table where the output is not a terminal, which has a width of its own."""
+    console = Console(quiet=quiet, highlight=False, markup=False)
+    return console if console.is_terminal else Console(quiet=quiet, highlight=False, markup=False, width=120)
+
+
+def say(console: Console, text: str) -> None:
+    """A line that is never broken, so that a path can be copied from it."""
+    console.print(text, soft_wrap=True)
+
+
+def show_model(console: Console, rows: list[tuple[str, str]]) -> None:
+    """What is fitted: two columns, names and values."""
+    grid = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        grid.add_row(Text(name, style="bold"), Text(value))
+    console.print(grid)
+
+
+def show_answer(console: Console, summary: dict[str, Any]) -> None:
+    """The clusters found, the posterior of their number, and the diagnostics."""
+    _show_clusters(console, summary["clusters"])
+    _show_numbers(console, summary["n_clusters_posterior"])
+    _show_diagnostics(console, summary["diagnostics"])
+    console.print(_how(summary))
+    for note in summary["notes"]:
+        console.print(f"\nNote: {note}")
+
+
+def as_text(rows: list[tuple[str, str]], summary: dict[str, Any]) -> str:
+    """The same as plain text."""
+    text = io.StringIO()
+    console = Console(file=text, width=120, highlight=False, markup=False, color_system=None)
+    show_model(console, rows)
+    show_answer(console, summary)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print(f"\n{text}", style="bold")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(Text(column), justify="right")
+    return table
+
+
+def _show_clusters(console: Console, clusters: list[dict[str, Any]]) -> None:
+    names = _fitting(list(clusters[0]["columns"]), console.width)
+    _heading(console, f"{plural(len(clusters), 'cluster')} in the most probable partition drawn")
+    table = _table("cluster", "points", "share", "certainty", *map(_short, names))
+    for row in clusters[:MAX_ROWS]:
+        values = [_value(row["columns"][name]) for name in names]
+        table.add_row(*map(Text, (str(row["cluster"]), f"{row['size']:,}", f"{row['share']:.1%}", f"{row['certainty']:.0%}", *values)))
+    console.print(table)
+    if len(clusters) > MAX_ROWS:
+        console.print(f"… and {len(clusters) - MAX_ROWS:,} smaller ones; labels.csv has them all.")
+
+
+def _fitting(names: list[str], width: int) -> list[str]:
+    """The first of these columns, as many as there is room for beside the fixed ones.
+
+    >>> _fitting(["length", "width", "a description of some length"], 70)
+    ['length', 'width']
+    """
+    ends = itertools.accumulate((max(len(_short(name)), 9) + 3 for name in names), initial=40)
+    return [name for name, end in zip(names, list(ends)[1:], strict=True) if end <= width]
+
+
+def _show_numbers(console: Console, probabilities: dict[str, float]) -> None:
+    """Bars for the most probable numbers of clusters, in the order of the numbers."""
+    likely = sorted(probabilities.items(), key=lambda item: -item[1])[:MAX_NUMBERS]
+    chosen = sorted((item for item in likely if item[1] >= NEGLIGIBLE), key=lambda item: int(item[0])) or likely
+    _heading(console, "How many clusters? Posterior probabilities")
+    table = _table("clusters", "probability", "")
+    table.columns[2].justify = "left"
+    highest = max(probability for _, probability in chosen)
+    for number, probability in chosen:
+        table.add_row(number, f"{probability:.1%}", Text("█" * max(1, round(30 * probability / highest)), style="blue"))
+    console.print(table)
+
+
+def _show_diagnostics(console: Console, diagnostics: dict[str, dict[str, float | None]]) -> None:
+    _heading(console, "Have the chains converged? R̂ near 1 and many effective draws say yes")
+    table = _table("", "mean", "sd", "effective draws", "R̂")
+    table.columns[0].justify = "left"
+    for name, row in diagnostics.items():
+        r_hat = row["r_hat"]
+        style = "yellow" if r_hat is None or r_hat > WORRYING else "green"
+        draws = "–" if row["ess"] is None else f"{row['ess']:.0f}"
+        table.add_row(Text(_WORDS.get(name, name)), _value(row["mean"]), _value(row["sd"]), draws, Text("–" if r_hat is None else f"{r_hat:.3f}", style=style))
+    console.print(table)
+
+
+def _how(summary: dict[str, Any]) -> str:
+    settings, (chains, draws) = summary["settings"], summary["draws_kept"]
+    every = f", one every {settings['thin']} iterations," if settings["thin"] > 1 else ""
+    moves = " + ".join(name.replace("_", " ") for name in summary["moves"])
+    return f"{plural(chains, 'chain')} × {plural(draws, 'draw')}{every} after {settings['burn_in']:,} of burn-in; moves {moves}; seed {settings['seed']}; {summary['seconds']:.1f} s"
+
+
+def _value(value: Any) -> str:
+    """
+    >>> _value(1234.5678), _value("red"), _value(None)
+    ('1,235', 'red', '–')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return _short(value)
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 20 else text[:19] + "…"
+
+
+def plural(count: int, word: str) -> str:
+    """
+    >>> plural(1, "cluster"), plural(2, "cluster")
+    ('1 cluster', '2 clusters')
+    """
+    return f"{count:,} {word}{'s' * (count != 1)}"

@@ -1,0 +1,269 @@
+"""The command does what its help says, and tells what is wrong in one line without leaving anything behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import maitre as mt
+from maitre.cli.answer import certainty, numbered_by_size, similarity
+from maitre.cli.folder import ENTRIES, new_result
+from maitre.cli.main import run
+from maitre.data.simulate import gaussian_clusters
+
+FAST = ["--draws", "20", "--burn-in", "20", "--chains", "2"]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_new_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def points():
+    x, labels = gaussian_clusters(60, 2, 3, 50.0, 0)
+    return pd.DataFrame(x, columns=["first", "second"]).assign(kind=np.array(["a", "b", "c"])[labels])
+
+
+def fails(capsys, *arguments):
+    """The one line on stderr of a command that exits with code 2 and leaves the folder as it was."""
+    before = sorted(os.listdir())
+    with pytest.raises(SystemExit) as exit_:
+        run([*arguments])
+    errors = capsys.readouterr().err
+    assert exit_.value.code == 2
+    assert errors.startswith("maitre: ")
+    assert errors.count("\n") == 1
+    assert "Traceback" not in errors
+    assert sorted(os.listdir()) == before
+    return errors
+
+
+def summary_of(folder):
+    return json.loads((Path(folder) / "summary.json").read_text())
+
+
+def test_fit_writes_everything(points, capsys):
+    points.to_csv("points.csv", index=False)
+    run(["fit", "points.csv", "--label-column", "kind", *FAST])
+    assert sorted(os.listdir("points-maitre")) == sorted(ENTRIES)
+    labels = pd.read_csv("points-maitre/labels.csv")
+    assert list(labels.columns) == ["row", "cluster", "probability"]
+    assert labels["probability"].between(0, 1).all()
+    summary = summary_of("points-maitre")
+    assert summary["adjusted_rand"] == pytest.approx(mt.partitions.adjusted_rand(points["kind"], labels["cluster"]))
+    assert summary["family"]["from_data"] == ["mean", "rate"]
+    assert summary["family"]["values"]["scale"] == {"sampled": "Gamma", "shape": 1.0, "rate": 1.0}
+    assert [row["size"] for row in summary["clusters"]] == labels["cluster"].value_counts().sort_index().tolist()
+    posterior = mt.load("points-maitre/result")
+    assert np.array_equal(numbered_by_size(posterior.best), labels["cluster"])
+    shown = capsys.readouterr().out
+    for word in ("NormalInverseGamma", "adjusted Rand", "How many clusters?", "R̂", "points-maitre/labels.csv"):
+        assert word in shown
+    assert "How many clusters?" in Path("points-maitre/summary.txt").read_text()
+
+
+def test_quiet_prints_nothing(points, capsys):
+    points[["first"]].to_csv("points.csv", index=False)
+    run(["fit", "points.csv", "--quiet", "--fixed-scale", *FAST])
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+    assert summary_of("points-maitre")["family"]["values"]["scale"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet", "t.npy", "t.npz", "sparse.npz"])
+def test_every_format(name, points):
+    numbers = points[["first", "second"]]
+    if name.endswith("parquet"):
+        numbers.to_parquet(name)
+    elif name == "t.npy":
+        np.save(name, numbers.to_numpy())
+    elif name == "t.npz":
+        np.savez(name, numbers.to_numpy())
+    elif name == "sparse.npz":
+        sparse.save_npz(name, sparse.csr_matrix(np.random.default_rng(0).poisson(1.0, (30, 4))))
+    else:
+        numbers.to_csv(name, index=False, sep="\t" if "tsv" in name else ",")
+    run(["fit", name, "--out", "answer", "-q", *FAST])
+    assert sorted(os.listdir("answer")) == sorted(ENTRIES)
+
+
+def test_mixed_columns_with_gaps(points, capsys):
+    points.loc[3, "first"] = np.nan
+    points.loc[5, "kind"] = None
+    points.to_csv("mixed.csv", index=False)
+    run(["fit", "mixed.csv", *FAST])
+    assert "Product" in capsys.readouterr().out
+    groups = summary_of("mixed-maitre")["family"]["groups"]
+    assert [group["name"] for group in groups] == ["NormalInverseGamma", "Categorical"]
+    assert groups[0]["values"]["scale"]["sampled"] == "Gamma"
+
+
+@pytest.mark.parametrize(("choice", "n_columns"), [(["--columns", "first"], 1), (["--drop", "kind"], 2), (["--columns", "first,kind", "--drop", "first"], 1)])
+def test_columns_are_chosen(choice, n_columns, points):
+    points.to_csv("points.csv", index=False)
+    run(["fit", "points.csv", "-q", *choice, *FAST])
+    assert summary_of("points-maitre")["data"]["columns"] == n_columns
+
+
+def test_columns_of_arrays_go_by_position():
+    x, labels = gaussian_clusters(40, 2, 2, 100.0, 1)
+    np.save("points.npy", np.column_stack([x, labels]))
+    run(["fit", "points.npy", "-q", "--label-column", "2", *FAST])
+    assert summary_of("points-maitre")["adjusted_rand"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--family", "Gaussian"], "unknown family 'Gaussian'"),
+        (["--moves", "gibs"], "unknown move 'gibs'"),
+        (["--prior", "Dirichlet"], "unknown prior 'Dirichlet'"),
+        (["--init", "kmean:3"], "unknown init 'kmean:3'"),
+        (["--concentration", "0"], "concentration must be a positive number"),
+        (["--concentration", "-1", "--prior", "PitmanYor"], "concentration must be above"),
+        (["--concentration", "1", "--prior", "MixtureOfFiniteMixtures"], "has no concentration"),
+        (["--concentration", "nan"], "concentration must be a positive number"),
+        (["--draws", "0"], "draws=0"),
+        (["--draws", "many"], "Invalid value for '--draws'"),
+        (["--burn-in", "-3"], "burn_in is -3"),
+        (["--time-budget", "0"], "--time-budget is 0"),
+        (["--threads", "0"], "--threads is 0"),
+        (["--seed", "-1"], "--seed is -1"),
+        (["--columns", "third"], "there is no column 'third'; the columns are first, second, kind"),
+        (["--drop", "first,second,kind"], "no columns are left"),
+        (["--no-such-option"], "No such option"),
+        (["--family", "NormalInverseGamma"], "could not convert string to float"),
+    ],
+)
+def test_wrong_options(options, message, points, capsys):
+    points.to_csv("points.csv", index=False)
+    assert message in fails(capsys, "fit", "points.csv", *options)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.csv", b"", "is empty"),
+        ("header.csv", b"a,b\n", "row"),
+        ("ragged.csv", b"a,b\n1,2\n3\n", "line 3"),
+        ("latin.csv", b"a\n\xe9\n", "not UTF-8"),
+        ("broken.parquet", b"PAR1 and no more", "cannot be read as Parquet"),
+        ("broken.npy", b"nothing", "cannot be read as NumPy data"),
+        ("points.xlsx", b"x", "has the extension '.xlsx'"),
+        ("gap.csv", b"a,b\n1,2\n3,\n5,6\n", "row 1, column 'b' is nan"),
+        ("infinite.csv", b"a,b\n1,2\n3,inf\n5,6\n", "row 1, column 'b' is inf"),
+    ],
+)
+def test_unreadable_files(name, content, message, tmp_path, capsys):
+    (tmp_path / name).write_bytes(content)
+    assert message in fails(capsys, "fit", name, "--family", "NormalInverseWishart")
+
+
+def test_negative_counts(capsys):
+    sparse.save_npz("counts.npz", sparse.csr_matrix([[1, 0], [0, -2]]))
+    assert "row 1, column 1 is -2" in fails(capsys, "fit", "counts.npz")
+
+
+def test_no_such_file_and_no_file(capsys):
+    assert "there is no file 'nothing.csv'" in fails(capsys, "fit", "nothing.csv")
+    assert "Missing argument 'FILE'" in fails(capsys, "fit")
+    assert "No such command" in fails(capsys, "cluster")
+
+
+def test_folders_that_are_no_results_are_left_alone(points, tmp_path, capsys):
+    points.to_csv("points.csv", index=False)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("years of work")
+    assert "is not an earlier result" in fails(capsys, "fit", "points.csv", "--out", "other")
+    assert "is a file" in fails(capsys, "fit", "points.csv", "--out", "points.csv")
+    assert "is a file" in fails(capsys, "fit", "points.csv", "--out", "points.csv/deeper")
+    run(["fit", "points.csv", "--out", "other", "--force", "-q", *FAST])
+    assert sorted(os.listdir(other)) == sorted([*ENTRIES, "thesis.txt"])
+    run(["fit", "points.csv", "--out", "other", "--seed", "1", "-q", *FAST])
+    assert summary_of(other)["settings"]["seed"] == 1
+    assert (other / "thesis.txt").read_text() == "years of work"
+
+
+def test_nothing_is_left_of_a_result_that_fails(tmp_path):
+    def write():
+        with new_result(tmp_path / "deep" / "result") as folder:
+            (folder / "labels.csv").write_text("half")
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="disk"):
+        write()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_failure_while_writing_leaves_nothing(points, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    points.to_csv("points.csv", index=False)
+    monkeypatch.setattr(mt.Posterior, "save", full)
+    assert "No space left on device" in fails(capsys, "fit", "points.csv", *FAST)
+
+
+def test_same_seed_same_labels(points):
+    points.to_csv("points.csv", index=False)
+    for out, threads in (("one", "1"), ("two", "2")):
+        run(["fit", "points.csv", "--out", out, "--threads", threads, "-q", *FAST])
+    assert Path("one/labels.csv").read_text() == Path("two/labels.csv").read_text()
+
+
+def test_time_budget_keeps_draws_of_every_chain(points):
+    points.to_csv("points.csv", index=False)
+    run(["fit", "points.csv", "--out", "answer", "--drop", "kind", "--time-budget", "0.5", "--draws", "1000000", "--burn-in", "5", "-q"])
+    summary = summary_of("answer")
+    assert summary["interrupted"]
+    assert summary["draws_kept"][0] == 4
+    assert 10 < summary["draws_kept"][1] < 1000000
+
+
+def test_certainty_is_the_share_of_mates():
+    posterior = mt.sample([[0.0], [0.3], [5.0], [5.2], [20.0]], draws=40, burn_in=20, chains=2, progress=False)
+    reference = np.array([0, 0, 1, 1, 2])
+    together = similarity(posterior)
+    alone = np.mean(posterior.labels[:, :, :4] != posterior.labels[:, :, 4:], axis=(0, 1))
+    found = certainty(posterior, reference)
+    np.testing.assert_allclose(found[:4], [together[0, 1], together[0, 1], together[2, 3], together[2, 3]])
+    assert found[4] <= alone.min()
+
+
+def test_demo(capsys):
+    run(["demo"])
+    assert sorted(os.listdir("demo-output")) == sorted(ENTRIES)
+    shown = capsys.readouterr().out
+    assert "Old Faithful" in shown
+    assert "demo-output/clusters.png" in shown
+
+
+@pytest.mark.parametrize(("arguments", "words"), [([], "fit"), (["--help"], "demo"), (["fit", "--help"], "--label-column"), (["--version"], mt.__version__)])
+def test_help_and_version(arguments, words, capsys):
+    run(arguments)
+    assert words in capsys.readouterr().out
+
+
+def test_interruption_keeps_what_was_drawn(points, tmp_path):
+    points.to_csv("points.csv", index=False)
+    command = [sys.executable, "-m", "maitre.cli.main", "fit", "points.csv", "--drop", "kind", "--draws", "100000", "--burn-in", "5", "--out", "answer"]
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731  whoever runs the tests may have told their children to ignore it
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as process:
+        assert process.stdout is not None
+        assert "points.csv" in process.stdout.readline()
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "stopped early" in out
+    assert sorted(os.listdir("answer")) == sorted(ENTRIES)

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import maitre as mt
+from maitre.numerics.rng import stream
+from maitre.priors import REGISTRY, DirichletProcess, GibbsTypePrior, MixtureOfFiniteMixtures, PitmanYor
+from maitre.priors.dirichlet_process import draw_concentration
+from maitre.testing import check_prior
+
+EXAMPLES = [prior for cls in REGISTRY.values() for prior in cls.EXAMPLES]
+
+
+@pytest.mark.parametrize("prior", EXAMPLES, ids=str)
+def test_probabilities_sum_to_one_and_are_consistent(prior):
+    check_prior(prior, 7)
+
+
+def test_a_wrong_prior_is_found():
+    class Wrong(DirichletProcess):
+        def log_w(self, m):
+            return super().log_w(m) + 0.01 * m * m
+
+    with pytest.raises(AssertionError, match="sum to 1"):
+        check_prior(Wrong(1.0))
+
+
+def test_pitman_yor_without_discount_is_the_dirichlet_process():
+    k, m = np.arange(1, 50), np.arange(1, 1001)
+    np.testing.assert_allclose(PitmanYor(1.7, 0.0).log_v(1000, k), DirichletProcess(1.7).log_v(1000, k), rtol=1e-13)
+    np.testing.assert_allclose(PitmanYor(1.7, 0.0).log_w(m), DirichletProcess(1.7).log_w(m), rtol=1e-13, atol=1e-13)
+
+
+def test_mixture_of_finite_mixtures_at_a_million_points():
+    """The sum over the number of components, term by term with exact fractions of the Gamma function's logarithm."""
+    prior = MixtureOfFiniteMixtures(0.1, 1.0)
+    values = prior.log_v(1_000_000, np.arange(1, 30))
+    assert np.isfinite(values).all()
+    assert (np.diff(values) < 0).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: DirichletProcess(0.0), "concentration must be a positive number"),
+        (lambda: DirichletProcess(-1.0), "concentration must be a positive number"),
+        (lambda: DirichletProcess(float("nan")), "concentration must be a positive number"),
+        (lambda: PitmanYor(-0.5, 0.25), "above −discount"),
+        (lambda: PitmanYor(1.0, 1.0), "discount must be at least 0 and below 1"),
+        (lambda: mt.priors.FiniteDirichlet(0), "components must be a whole number"),
+        (lambda: MixtureOfFiniteMixtures(1.5), "geometric must lie between 0 and 1"),
+        (lambda: mt.Gamma(0.0, 1.0), "both must be positive"),
+    ],
+)
+def test_errors(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_escobar_west_against_quadrature():
+    """The step leaves p(α | K, n) invariant: a long run has the density's mean and variance."""
+    n, n_clusters, hyperprior = 30, 6, mt.Gamma(2.0, 1.5)
+
+    def density(alpha):
+        return np.exp(n_clusters * np.log(alpha) + stats.gamma(2.0, scale=1 / 1.5).logpdf(alpha) - np.sum(np.log(alpha + np.arange(n))))
+
+    total, mean = (integrate.quad(lambda a, power=power: a**power * density(a), 0.0, 60.0)[0] for power in (0, 1))
+    rng, alpha, draws = stream(0, 1), 1.0, []
+    for _ in range(40_000):
+        alpha = draw_concentration(alpha, n, n_clusters, hyperprior, rng)
+        draws.append(alpha)
+    assert np.mean(draws) == pytest.approx(mean / total, rel=0.02)
+
+
+def test_a_prior_needs_no_more_than_v_and_w():
+    assert GibbsTypePrior.__abstractmethods__ == {"log_v", "log_w"}
