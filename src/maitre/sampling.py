@@ -64,10 +64,10 @@ def sample(
         "sequential" and two from "random:100" and goes on from the better one: with a diffuse prior the first can stay at a few clusters for ever.
     engine : "threads" (or "serial": one thread).
     store : a new folder for the draws; without one they stay in memory if they fit in 512 MB, else go to a temporary folder.
-    time_budget : seconds after which sampling stops with the draws made so far (results then depend on the machine's speed).
-    threads : how many chains run at once; by default as many as there are cores.
+    time_budget : seconds, counted from the first iteration, after which sampling stops with the draws made so far (which then depend on the machine's speed).
+    threads : how many chains run at once; by default all of them.
 
-    Ctrl-C returns the draws made so far.
+    Ctrl-C returns the draws made so far; chains that have made far fewer than the others are left out.
 
     >>> import maitre as mt
     >>> posterior = mt.sample([[0.0], [0.2], [9.0], [9.1]], draws=100, burn_in=100, chains=2, seed=1, progress=False)
@@ -87,12 +87,12 @@ def sample(
     _ = initial_labels("one" if _is(init, "auto") else init, model, stream(seed))  # an unknown name is an error before anything runs
     names = [*model.prior.hyperpriors(), *(f"family.{name}" for name in model.family.hyperpriors())]
     kept = DrawStore(chains, draws, model.n, names, store)
-    deadline = None if time_budget is None else time.monotonic() + time_budget
     with Progress(chains * (burn_in + draws * thin), progress) as bar:
-        runs = [_Chain(model, schedules[c], streams[c], init, kept, c, bar, burn_in, draws, thin, deadline) for c in range(chains)]
+        runs = [_Chain(model, schedules[c], streams[c], init, kept, c, bar, burn_in, draws, thin, time_budget) for c in range(chains)]
         stop = Event()
-        _, interrupted = run_all([lambda run=run: run(stop) for run in runs], stop, 1 if engine == "serial" else threads, bar.poll)  # type: ignore[misc]
-    n_draws = min(kept.n_kept)
+        _, interrupted = run_all([lambda run=run: run(stop) for run in runs], stop, 1 if engine == "serial" else threads or chains, bar.poll)  # type: ignore[misc]
+    kept.flush()
+    which, n_draws = kept.most_complete()
     settings = {
         "draws": draws,
         "burn_in": burn_in,
@@ -104,8 +104,12 @@ def sample(
     }
     return Posterior(
         model,
-        kept.labels if n_draws == draws else kept.labels[:, :n_draws],
-        {name: trace[:, :n_draws] for name, trace in kept.traces.items()},
+        kept.labels
+        if (len(which), n_draws) == (chains, draws)
+        else kept.labels[which][:, :n_draws]
+        if isinstance(kept.labels, np.ndarray)
+        else kept.labels.oindex[which, :n_draws],
+        {name: trace[which, :n_draws] for name, trace in kept.traces.items()},
         settings,
         exact=schedules[0].exact,
         interrupted=interrupted or n_draws < draws,
@@ -129,18 +133,22 @@ class _Chain:
         burn_in: int,
         draws: int,
         thin: int,
-        deadline: float | None,
+        time_budget: float | None,
     ) -> None:
         self.model, self.moves, self.rng, self.init, self.store, self.number, self.bar = model, moves, rng, init, store, number, bar
-        self.burn_in, self.draws, self.thin, self.deadline = burn_in, draws, thin, deadline
+        self.burn_in, self.draws, self.thin, self.time_budget = burn_in, draws, thin, time_budget
 
     def __call__(self, stop: Event) -> None:
+        if stop.is_set() and self.number > 0:
+            return
         state = starting_state(self.model, self.init, self.rng)
+        started = 0.0
         for iteration in run_chain(state, self.moves, self.rng, self.burn_in, self.draws, self.thin):
             if iteration.draw >= 0:
                 self.store.keep(self.number, iteration.draw, state)
             self.bar.report(self.number, iteration.number + 1, f"{state.n_clusters} clusters, log joint {state.log_joint:.1f}")
-            if stop.is_set() or (self.deadline is not None and time.monotonic() > self.deadline):
+            started = started or time.monotonic()  # after the first iteration, which may have compiled kernels
+            if stop.is_set() or (self.time_budget is not None and time.monotonic() - started > self.time_budget):
                 break
         if self.store.n_kept[self.number] == 0:  # stopped during burn-in: what there is, is the present state
             self.store.keep(self.number, 0, state)

@@ -17,7 +17,7 @@ MEMORY_BUDGET = 512 * 2**20
 class DrawStore:
     """Room for the labels and traces of several chains.
 
-    Labels beyond `memory_budget` bytes go to a zarr array, one compressed chunk per draw: in the folder `path` if given, otherwise in a temporary folder that lives
+    Labels beyond `memory_budget` bytes go to a zarr array: in the folder `path` if given, otherwise in a temporary folder that lives
     as long as the store. Different chains may write at once.
     """
 
@@ -25,6 +25,7 @@ class DrawStore:
         self.traces: dict[str, Floats] = {name: np.full((n_chains, n_draws), np.nan) for name in ["log_joint", "n_clusters", *trace_names]}
         self.n_kept = [0] * n_chains
         self.folder: Any = None
+        self._waiting: list[list[Any]] = []
         shape = (n_chains, n_draws, n)
         if path is None and 4 * n_chains * n_draws * n <= memory_budget:
             self.labels: Any = np.zeros(shape, dtype=np.int32)
@@ -39,12 +40,41 @@ class DrawStore:
             path = Path(self.folder.name) / "labels.zarr"
         elif Path(path).exists() and any(Path(path).iterdir()):
             raise ValueError(f"store {str(path)!r} exists and is not empty: give a new folder, so that no earlier draws are overwritten")
-        return zarr.create_array(store=str(path), shape=shape, chunks=(1, 1, max(1, shape[2])), dtype="int32", overwrite=True)
+        self._waiting = [[] for _ in range(shape[0])]
+        return zarr.create_array(store=str(path), shape=shape, chunks=label_chunks(shape), dtype="int32", overwrite=True)
 
     def keep(self, chain: int, draw: int, state: State) -> None:
         """Store the present state as a draw of a chain."""
-        self.labels[chain, draw] = state.canonical_labels()
+        labels = state.canonical_labels()
+        if isinstance(self.labels, np.ndarray):
+            self.labels[chain, draw] = labels
+        else:
+            self._waiting[chain].append(labels.astype(np.int32))
+            if (draw + 1) % self.labels.chunks[1] == 0:
+                self._write(chain, draw + 1)
         values = {"log_joint": state.log_joint, "n_clusters": float(state.n_clusters), **state.hyperparameters}
         for name, trace in self.traces.items():
             trace[chain, draw] = values[name]
         self.n_kept[chain] = draw + 1
+
+    def _write(self, chain: int, stop: int) -> None:
+        """Whole chunks at a time: draws of one chunk wait in memory until it is full."""
+        if self._waiting[chain]:
+            self.labels[chain, stop - len(self._waiting[chain]) : stop] = np.array(self._waiting[chain])
+            self._waiting[chain] = []
+
+    def flush(self) -> None:
+        """Write the draws of chunks that are not full."""
+        for chain in range(len(self._waiting)):
+            self._write(chain, self.n_kept[chain])
+
+    def most_complete(self) -> tuple[list[int], int]:
+        """The chains to report and their common number of draws: as many draws in all as possible."""
+        counts = sorted(self.n_kept, reverse=True)
+        n_draws = max(enumerate(counts, start=1), key=lambda item: item[0] * item[1])[1]
+        return [chain for chain, count in enumerate(self.n_kept) if count >= n_draws], n_draws
+
+
+def label_chunks(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Chunks of about a megabyte: whole draws of one chain."""
+    return (1, min(max(1, 2**18 // max(1, shape[2])), shape[1]), shape[2])

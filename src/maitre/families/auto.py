@@ -36,7 +36,7 @@ def choose_family(data: Any) -> Family:
         gaps = matrix.dtype.kind == "f" and bool(np.isnan(matrix).any())
         columns = range(matrix.shape[1] if matrix.ndim > 1 else 1)
         return Product([(list(columns), NormalInverseGamma())]) if gaps else NormalInverseGamma()
-    kinds = {name: _kind(data[name]) for name in data.columns}
+    kinds = {name: _kind(data.iloc[:, position]) for position, name in enumerate(data.columns)}
     if set(kinds.values()) == {"number"} and not data.isna().any().any():
         return NormalInverseGamma()
     families = {"number": NormalInverseGamma(), "truth": BetaBernoulli(), "category": Categorical()}

@@ -113,7 +113,7 @@ class Parametrised:
 
     def hyperpriors(self) -> dict[str, Hyperprior]:
         """The hyper-parameters that are sampled, by name."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        fields: tuple[Any, ...] = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
         return {f.name: getattr(self, f.name) for f in fields if isinstance(getattr(self, f.name), Hyperprior)}
 
     def at(self, values: dict[str, float]) -> Self:

@@ -48,11 +48,11 @@ class Posterior:
 
     @property
     def concentration(self) -> Floats:
-        """(chains, draws): the prior's concentration (constant if it is fixed)."""
-        if "concentration" in self.traces:
-            return self.traces["concentration"]
-        value = getattr(self.model.prior, "concentration", getattr(self.model.prior, "weight", np.nan))
-        return np.full(self.log_joint.shape, float(value))
+        """(chains, draws): the prior's concentration, or the weight of a mixture of finite mixtures (constant if it is fixed)."""
+        name = "concentration" if hasattr(self.model.prior, "concentration") else "weight"
+        if name in self.traces:
+            return self.traces[name]
+        return np.full(self.log_joint.shape, float(getattr(self.model.prior, name, np.nan)))
 
     @property
     def best(self) -> Ints:

@@ -55,7 +55,7 @@ def concatenate(data: Any, new: Any) -> Any:
         missing = [name for name in data.columns if name not in frame.columns]
         if missing:
             raise ValueError(f"the new data lack the column {missing[0]!r} that the model was fitted to")
-        return pd.concat([data, frame[list(data.columns)]], ignore_index=True)
+        return pd.concat([data, frame[list(data.columns)].apply(lambda column: _known_levels(column, data[column.name]))], ignore_index=True)
     if sparse.issparse(data):
         return sparse.vstack([data, sparse.csr_matrix(new)], format="csr")
     old, more = np.asarray(data), np.asarray(new)
@@ -67,6 +67,13 @@ def concatenate(data: Any, new: Any) -> Any:
     return np.concatenate([old, more])
 
 
+def _known_levels(new: Any, old: Any) -> Any:
+    """A column of categories with the levels that the model does not know made missing."""
+    import pandas as pd
+
+    return new if pd.api.types.is_numeric_dtype(old.dtype) else new.where(new.isin(old.dropna().unique()))
+
+
 def predict(posterior: Posterior, new: Any, max_draws: int) -> tuple[Floats, Floats]:
     """Probabilities of the reference clusters (and of a new one) and log densities, averaged over draws."""
     from maitre.posterior.posterior import evenly_spaced
@@ -74,6 +81,8 @@ def predict(posterior: Posterior, new: Any, max_draws: int) -> tuple[Floats, Flo
     model = posterior.model
     n = model.n
     joined = concatenate(model.data, new)
+    if not hasattr(joined, "columns"):
+        model.family.validate(new)  # so that an error names the row of the new data
     valid = model.family.validate(joined)
     both = Model(model.family, model.prior, model.family.at_prior_means().encode(valid), joined.shape[0], joined)
     n_new = both.n - n

@@ -31,13 +31,17 @@ def save(posterior: Posterior, path: Path) -> None:
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         shape = posterior.labels.shape
-        labels = zarr.create_array(store=str(temporary / "labels.zarr"), shape=shape, chunks=(1, 1, shape[2]), dtype="int32")
+        step = min(max(1, 2**18 // shape[2]), shape[1])  # draws in a chunk of about a megabyte
+        labels = zarr.create_array(store=str(temporary / "labels.zarr"), shape=shape, chunks=(1, step, shape[2]), dtype="int32")
         for chain in range(shape[0]):
-            for draw in range(shape[1]):
-                labels[chain, draw] = posterior.labels[chain, draw]
+            for draw in range(0, shape[1], step):
+                labels[chain, draw : draw + step] = posterior.labels[chain, draw : draw + step]
         np.savez(temporary / "traces.npz", **posterior.traces)  # type: ignore[arg-type]
         _save_data(temporary, posterior.model.data)
         (temporary / "result.json").write_text(json.dumps(_described(posterior), indent=1))
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o777 & ~umask)
         if path.exists():
             shutil.rmtree(path)
         os.replace(temporary, path)
@@ -80,7 +84,7 @@ def _described(posterior: Posterior) -> dict[str, Any]:
         "settings": _plain(posterior.settings),
         "exact": posterior.exact,
         "interrupted": posterior.interrupted,
-        "moves": posterior.moves,
+        "moves": _plain(posterior.moves),
     }
 
 
@@ -97,6 +101,8 @@ def _plain(value: Any) -> Any:
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
     return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
 
 

@@ -34,6 +34,10 @@ class Model:
     @classmethod
     def of(cls, data: Any, family: Family, prior: GibbsTypePrior) -> Model:
         """Validate and encode the data, and fill in the family's defaults."""
+        columns = list(getattr(data, "columns", []))
+        if len(set(columns)) < len(columns):
+            twice = next(name for name in columns if columns.count(name) > 1)
+            raise ValueError(f"two columns are named {twice!r}: give every column a name of its own")
         valid = family.validate(data)
         filled = family.with_defaults(valid)
         n = len(data) if not hasattr(data, "shape") else int(data.shape[0])

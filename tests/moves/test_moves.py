@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+import maitre as mt
+from maitre.moves import Auxiliary, Composed, Gibbs, Move, Report, resolve
+from maitre.priors import DirichletProcess
+from maitre.states.mixture import Model
+
+MODEL = Model.of(np.arange(12.0)[:, None], mt.families.NormalInverseGamma(), DirichletProcess(1.0))
+
+
+class Costing(Move):
+    """A move that does nothing at a given cost."""
+
+    def __init__(self, name, operations):
+        self.name, self.operations, self.calls = name, operations, 0
+
+    def check(self, model):
+        pass
+
+    def step(self, state, rng):
+        self.calls += 1
+        return Report(self.operations, 2, 1)
+
+
+def test_work_is_shared_evenly_and_the_schedule_frozen_after_burn_in():
+    dear, cheap = Costing("dear", 100), Costing("cheap", 10)
+    composed = Composed([dear, cheap])
+    for _ in range(20):
+        composed.step(None, None)
+    assert composed.repeats == [1, 10]
+    composed.freeze()
+    cheap.operations = 1000
+    calls = cheap.calls
+    for _ in range(5):
+        composed.step(None, None)
+    assert composed.repeats == [1, 10]
+    assert cheap.calls - calls == 50
+    assert composed.summary()["dear"] == {"repeats": 1, "operations": 100.0, "accepted": 0.5}
+
+
+def test_names_become_moves():
+    assert [move.name for move in resolve("gibbs+auxiliary", MODEL).shared] == ["gibbs", "auxiliary"]
+    assert [move.name for move in resolve([Gibbs("systematic"), "auxiliary"], MODEL).shared] == ["gibbs", "auxiliary"]
+    assert resolve("auto", MODEL).exact
+    sampled = Model.of([[1.0], [2.0]], mt.families.NormalInverseGamma(scale=mt.Gamma(1, 1)), DirichletProcess(mt.Gamma(1, 1)))
+    assert [move.name for move in resolve("gibbs", sampled).always] == ["prior_hyperparameters", "family_hyperparameters"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: resolve("gibs", MODEL), "unknown move 'gibs'; expected one of"),
+        (lambda: resolve("", MODEL), "unknown move ''"),
+        (lambda: Composed([]), "no moves were given"),
+        (lambda: Gibbs("backwards"), "expected 'random' or 'systematic'"),
+        (lambda: Auxiliary(0), "at least one auxiliary"),
+    ],
+)
+def test_errors(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_what_a_move_requires_is_checked_and_the_pair_named():
+    class NoParameters:
+        pass
+
+    class Bare(type(MODEL.family)):
+        statistics = NoParameters
+
+    bare = Model(Bare(0.0, 1.0, 2.0, 1.0), MODEL.prior, None, 3)
+    with pytest.raises(ValueError, match="'auxiliary' needs a family that draws and scores parameters; Bare does not"):
+        resolve("auxiliary", bare)
+
+    class Plain(mt.families.Family):
+        def validate(self, data): ...
+        def encode(self, data): ...
+        def allocate(self, encoded, capacity): ...
+
+    with pytest.raises(ValueError, match="'gibbs' needs the closed marginals of a conjugate family; Plain has none"):
+        resolve("gibbs", Model(Plain(), MODEL.prior, None, 3))
