@@ -20,7 +20,7 @@ import numpy as np
 
 from maitre.data.validation import column_means, column_variances, dense_matrix
 from maitre.families.base import ConjugateFamily, Example
-from maitre.numerics.arrays import Floats, accumulate_products, padded, prefetch_row
+from maitre.numerics.arrays import Floats, accumulate_products, four_products, padded, prefetch_row
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.elementary import fast_log
 from maitre.numerics.linear import as_covariance, relative_basis
@@ -140,6 +140,12 @@ class KnownCovarianceStatistics(NamedTuple):
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
         accumulate_products(s.coefficients, s.features, i, n_slots, out)
+
+    def scores_in_fours(s) -> bool:
+        return True
+
+    def log_predictive_four(s, a: int, b: int, c: int, d: int, n_slots: int, out: Floats) -> None:
+        four_products(s.coefficients, s.features, a, b, c, d, n_slots, out)
 
     def prefetch(s, i: int) -> None:
         prefetch_row(s.features, i)

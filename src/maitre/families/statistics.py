@@ -15,6 +15,9 @@ Optional, with the defaults given here (right for every family, faster when writ
     log_predictive(s, k, i)              log p(x_i | x_c), point i not in slot k (add, compare marginals, remove)
     log_predictive_without(s, k, i)      the same for a point that is in slot k (remove, predict, add)
     log_predictive_all(s, i, n_slots, out)   out[k] += log p(x_i | x_k) for every slot below n_slots (a loop); empty slots may get anything finite
+    scores_in_fours(s), log_predictive_four(s, a, b, c, d, n_slots, out)   four points at once (no)
+    prefetch(s, i)                       ask the memory for a point that will be visited soon (nothing)
+    derive(s, k)                         recompute everything derived from slot k's raw statistics, after a change of hyper-parameters (refresh)
     merge(s, k, other) / subtract(s, k, other)   the points of slot `other` join / leave slot k
 
 For the sampler with explicit parameters (`auxiliary`):
@@ -89,6 +92,14 @@ def _log_predictive_all(s: Any, i: int, n_slots: int, out: Any) -> None:
         out[k] += log_predictive(s, k, i)
 
 
+def _not_in_fours(s: Any) -> bool:
+    return False
+
+
+def _log_predictive_four(s: Any, a: int, b: int, c: int, d: int, n_slots: int, out: Any) -> None:
+    pass
+
+
 @_dispatched()
 def clear(s: Any, k: int) -> None:
     """Empty slot k."""
@@ -137,6 +148,16 @@ def log_predictive_without(s: Any, k: int, i: int) -> float:
 @_dispatched(_log_predictive_all)
 def log_predictive_all(s: Any, i: int, n_slots: int, out: Any) -> None:
     """out[k] += log p(x_i | x_k) for every slot below n_slots, as if point i were in none of them."""
+
+
+@_dispatched(_not_in_fours)
+def scores_in_fours(s: Any) -> bool:
+    """Whether the family scores four points at once faster than one after the other."""
+
+
+@_dispatched(_log_predictive_four)
+def log_predictive_four(s: Any, a: int, b: int, c: int, d: int, n_slots: int, out: Any) -> None:
+    """out[0..3, k] = log p(x | x_k) of four points for every slot below n_slots, if `scores_in_fours`."""
 
 
 @_dispatched()

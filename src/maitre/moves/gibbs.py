@@ -11,13 +11,26 @@ from typing import Any, Literal
 import numpy as np
 
 from maitre.families.base import ConjugateFamily
-from maitre.families.statistics import add, clear, log_predictive_all, log_predictive_without, prefetch, refresh, remove
+from maitre.families.statistics import (
+    add,
+    clear,
+    log_predictive,
+    log_predictive_all,
+    log_predictive_four,
+    log_predictive_without,
+    prefetch,
+    refresh,
+    remove,
+    scores_in_fours,
+)
 from maitre.moves.base import Move, Report
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, Model, first_empty
+
+CALM = 64  # points without a move after which four points are scored at once: corrections are then rare
 
 
 @kernel
@@ -33,21 +46,28 @@ def reseat(
     log_w: Floats,
     weights: Floats,
     scratch: Floats,
+    scores: Floats,
     rng: Any,
 ) -> tuple[int, float, int, int]:
     """Give every point of `order[start:]` a new seat; a point whose label is −1 has none yet.
 
     One loop rather than several functions: it is the innermost loop of the library. A point is taken out of its cluster only if it moves: the weight of its
-    own cluster is the predictive *without* the point. Returns where it stopped (early if no empty slot is left), the change of the log joint, the number of
+    own cluster is the predictive *without* the point. While few points move, four are scored at once where the family can, and the scores of clusters that change
+    meanwhile are corrected. Returns where it stopped (early if no empty slot is left), the change of the log joint, the number of
     predictive evaluations and the number of points that moved.
     """
     n_clusters, n_slots, free = occupancy[0], occupancy[1], occupancy[2]
     change, evaluations, moved = 0.0, 0, 0
     stopped = len(order)
+    calm, ahead = 0, 4  # points since the last move; how many of the four points scored together are used up
     for t in range(start, len(order)):
         i = order[t]
         if t + 2 < len(order):
             prefetch(s, order[t + 2])
+        if ahead == 4 and calm >= CALM and scores_in_fours(s) and t + 4 <= len(order):
+            log_predictive_four(s, order[t], order[t + 1], order[t + 2], order[t + 3], n_slots, scores)
+            ahead = 0
+        calm += 1
         own = labels[i]
         alone = own >= 0 and sizes[own] == 1
         if free < 0 and not alone:
@@ -55,11 +75,18 @@ def reseat(
             break
         others = n_clusters - 1 if alone else n_clusters
         log_new = log_w[1] + log_v[others + 1] - log_v[others]
-        for k in range(n_slots):
-            weights[k] = log_join[k]
-        if not alone:
-            weights[free] = log_new
-        log_predictive_all(s, i, n_slots, weights)
+        if ahead < 4:
+            for k in range(n_slots):
+                weights[k] = log_join[k] + scores[ahead, k]
+            if not alone:
+                weights[free] = log_new + scores[ahead, free]
+            ahead += 1
+        else:
+            for k in range(n_slots):
+                weights[k] = log_join[k]
+            if not alone:
+                weights[free] = log_new
+            log_predictive_all(s, i, n_slots, weights)
         if own >= 0:
             m = sizes[own]
             prior = log_new if alone else log_w[m] - log_w[m - 1]
@@ -69,6 +96,7 @@ def reseat(
         if chosen == own:
             continue
         moved += 1
+        calm = 0
         change += weights[chosen]
         if own >= 0:
             change -= weights[own]
@@ -91,7 +119,13 @@ def reseat(
         if sizes[chosen] == 1:
             n_clusters += 1
             free = first_empty(sizes, 0)
-            n_slots = max(n_slots, free + 1)
+            if free >= n_slots:
+                n_slots, ahead = free + 1, 4
+        for row in range(ahead, 4):  # points scored already, before these two clusters changed
+            later = order[t + 1 + row - ahead]
+            scores[row, chosen] = log_predictive(s, chosen, later)
+            if own >= 0:
+                scores[row, own] = log_predictive(s, own, later)
     occupancy[0], occupancy[1], occupancy[2] = n_clusters, n_slots, free
     return stopped, change, evaluations, moved
 
@@ -100,7 +134,7 @@ def reseat_points(state: MixtureState, order: Ints, rng: Any) -> Report:
     """Redraw the seats of the points in `order`, one after the other, making room for more clusters when needed."""
     start = operations = moved = 0
     while True:
-        arrays = (state.labels, state.sizes, state.occupancy, state.log_join, state.log_v, state.log_w, state.weights, state.scratch)
+        arrays = (state.labels, state.sizes, state.occupancy, state.log_join, state.log_v, state.log_w, state.weights, state.scratch, state.scores)
         stopped, change, evaluations, changed = state.run(reseat, order, start, *arrays, rng)
         state.log_joint += change
         state.changes += changed

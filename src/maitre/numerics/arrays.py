@@ -69,17 +69,18 @@ def _fetch_at(typingctx: Any, array: Any, i: Any) -> Any:
 
 
 @intrinsic
-def _add_at(typingctx: Any, array: Any, i: Any, value: Any) -> Any:
+def _add_at(typingctx: Any, array: Any, i: Any, j: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], args[0], [args[1]])
+        indices = [args[1], args[2]][2 - signature.args[0].ndim :]
+        pointer = _address(context, builder, signature.args[0], args[0], indices)
         scopes = _scopes(builder.module)
         before = builder.load(pointer)
         before.set_metadata("alias.scope", scopes)
-        after = builder.fadd(before, args[2], flags=("nnan", "nsz", "arcp", "contract", "reassoc", "afn"))
+        after = builder.fadd(before, args[3], flags=("nnan", "nsz", "arcp", "contract", "reassoc", "afn"))
         builder.store(after, pointer).set_metadata("alias.scope", scopes)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, types.float64), codegen
+    return types.void(array, types.intp, types.intp, types.float64), codegen
 
 
 def fetch(matrix: Any, i: int, j: int) -> Any:
@@ -97,6 +98,11 @@ def accumulate(out: Floats, k: int, value: float) -> None:
     out[k] += value
 
 
+def accumulate_row(out: Floats, row: int, k: int, value: float) -> None:
+    """out[row, k] += value."""
+    out[row, k] += value
+
+
 @compiled_form_of(fetch)
 def _compiled_fetch(matrix: Any, i: int, j: int) -> Any:
     return _fetch(matrix, i, j)
@@ -109,7 +115,12 @@ def _compiled_fetch_at(vector: Any, i: int) -> Any:
 
 @compiled_form_of(accumulate)
 def _compiled_accumulate(out: Floats, k: int, value: float) -> None:
-    _add_at(out, k, value)
+    _add_at(out, 0, k, value)
+
+
+@compiled_form_of(accumulate_row)
+def _compiled_accumulate_row(out: Floats, row: int, k: int, value: float) -> None:
+    _add_at(out, row, k, value)
 
 
 def accumulate_products(coefficients: Floats, features: Floats, i: int, n_slots: int, out: Floats) -> None:
@@ -131,6 +142,32 @@ def _accumulate_products(coefficients: Floats, features: Floats, i: int, n_slots
                 x6 * fetch(coefficients, f + 6, k) + x7 * fetch(coefficients, f + 7, k)
             )
             accumulate(out, k, low + high)
+
+
+def four_products(coefficients: Floats, features: Floats, a: int, b: int, c: int, d: int, n_slots: int, out: Floats) -> None:
+    """out[0..3, k] = Σ_f coefficients[f, k] · features[i, f] for the four points i = a, b, c, d; the number of features is a multiple of 4."""
+    out[:, :n_slots] = features[[a, b, c, d]] @ coefficients[:, :n_slots]
+
+
+@compiled_form_of(four_products)
+def _four_products(coefficients: Floats, features: Floats, a: int, b: int, c: int, d: int, n_slots: int, out: Floats) -> None:
+    """Four features of four points a pass: each coefficient is loaded once for sixteen multiply-adds in all."""
+    for k in range(n_slots):
+        out[0, k] = 0.0
+        out[1, k] = 0.0
+        out[2, k] = 0.0
+        out[3, k] = 0.0
+    for f in range(0, features.shape[1], 4):
+        a0, a1, a2, a3 = features[a, f], features[a, f + 1], features[a, f + 2], features[a, f + 3]
+        b0, b1, b2, b3 = features[b, f], features[b, f + 1], features[b, f + 2], features[b, f + 3]
+        c0, c1, c2, c3 = features[c, f], features[c, f + 1], features[c, f + 2], features[c, f + 3]
+        d0, d1, d2, d3 = features[d, f], features[d, f + 1], features[d, f + 2], features[d, f + 3]
+        for k in range(n_slots):
+            w0, w1, w2, w3 = fetch(coefficients, f, k), fetch(coefficients, f + 1, k), fetch(coefficients, f + 2, k), fetch(coefficients, f + 3, k)
+            accumulate_row(out, 0, k, (a0 * w0 + a1 * w1) + (a2 * w2 + a3 * w3))
+            accumulate_row(out, 1, k, (b0 * w0 + b1 * w1) + (b2 * w2 + b3 * w3))
+            accumulate_row(out, 2, k, (c0 * w0 + c1 * w1) + (c2 * w2 + c3 * w3))
+            accumulate_row(out, 3, k, (d0 * w0 + d1 * w1) + (d2 * w2 + d3 * w3))
 
 
 @intrinsic

@@ -122,6 +122,7 @@ class MixtureState:
         self.statistics = self.family.allocate(self.model.encoded, self.capacity)
         self.weights: Floats = np.zeros(self.capacity)
         self.scratch: Floats = np.zeros(self.capacity)
+        self.scores: Floats = np.zeros((4, self.capacity))
         self._tabulate()
         self.rebuild()
 

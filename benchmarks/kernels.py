@@ -1,0 +1,108 @@
+"""Speed of the Gibbs kernels, single thread, as a share of a bound measured in the same run.
+
+    make bench-kernels
+
+Gaussian: the bound is the time to score all points against all clusters by one matrix product plus the time to draw a cluster from each row of scores. The other
+kernels have a floor in points per second, stated for a machine whose matrix product runs at 48 GFLOP/s; it is scaled here by the speed measured in this run.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+import maitre as mt
+from maitre.moves.gibbs import Gibbs
+from maitre.numerics.compilation import compiled
+from maitre.numerics.draw import draw_log
+from maitre.numerics.rng import stream
+from maitre.priors import DirichletProcess
+from maitre.states.mixture import MixtureState, Model
+
+DATA = Path(os.environ.get("MAITRE_DATA", "../shared/data"))
+REFERENCE_GFLOPS = 48.0
+
+
+def best_of(function: Callable[[], object], repeats: int = 7) -> float:
+    """The shortest of several times, in seconds: what the machine does when nobody else wants it."""
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def gaussian_data(n: int, n_dimensions: int, n_clusters: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, n_clusters, n)
+    return rng.normal(0.0, spread, (n_clusters, n_dimensions))[labels] + rng.normal(size=(n, n_dimensions)), labels
+
+
+def sweep_rate(family: mt.families.Family, data: object, labels: np.ndarray, order: str, settle: int = 3) -> tuple[float, int]:
+    """Points per second of a Gibbs sweep, and the number of clusters, after a few sweeps."""
+    model = Model.of(data, family, DirichletProcess(1.0))
+    state, rng, move = MixtureState(model, labels), stream(0), Gibbs(order)
+    for _ in range(settle):
+        state.tidy()
+        move.step(state, rng)
+    return model.n / best_of(lambda: move.step(state, rng)), state.n_clusters
+
+
+@compiled
+def draw_rows(scores: np.ndarray, scratch: np.ndarray, rng: np.ndarray) -> int:
+    total = 0
+    for i in range(scores.shape[0]):
+        total += draw_log(scores[i], scores.shape[1], scratch, rng)
+    return total
+
+
+def gaussian_bound(x: np.ndarray, n_clusters: int) -> tuple[float, float]:
+    """Points per second of matrix product plus draw, and the matrix product's GFLOP/s."""
+    rng = np.random.default_rng(0)
+    coefficients, scores, scratch = rng.normal(size=(x.shape[1], n_clusters)), 5.0 * rng.normal(size=(len(x), n_clusters)), np.zeros(n_clusters)
+    out = np.empty_like(scores)
+    product = best_of(lambda: np.matmul(x, coefficients, out=out))
+    draw_rows(scores[:1], scratch, stream(1))
+    draw = best_of(lambda: draw_rows(scores, scratch, stream(1)))
+    return len(x) / (product + draw), 2e-9 * x.size * n_clusters / product
+
+
+def row(name: str, rate: float, bound: str, share: float, floor: float) -> None:
+    print(f"{name:<52} {rate:>12,.0f} {bound:>22} {share:>8.2f} {floor:>7.2f}   {'met' if share >= floor else 'NOT MET'}")
+
+
+def main() -> None:
+    with threadpool_limits(1):
+        print(f"{'kernel':<52} {'points/s':>12} {'bound or floor':>22} {'share':>8} {'asked':>7}")
+        x, labels = gaussian_data(60_000, 50, 64, 2.0)
+        bound, gflops = gaussian_bound(x, 64)
+        speed = gflops / REFERENCE_GFLOPS
+        for order in ("random", "systematic"):
+            rate, n_clusters = sweep_rate(mt.families.KnownCovarianceGaussian(0.0, 100.0, 1.0), x, labels, order)
+            row(f"Gaussian D=50 K={n_clusters} n=60,000, {order} order", rate, f"{bound:,.0f} (product+draw)", rate / bound, 0.7)
+        x, labels = gaussian_data(50_000, 10, 20, 3.0)
+        rate, n_clusters = sweep_rate(mt.families.NormalInverseWishart(), x, labels, "random")
+        row(f"Normal–inverse-Wishart D=10 K={n_clusters} n=50,000", rate, f"{1e6 * speed:,.0f} (1 M scaled)", rate / (1e6 * speed), 1.0)
+        x, labels = gaussian_data(10_000, 40, 40, np.sqrt(2.0))
+        rate, n_clusters = sweep_rate(mt.families.NormalInverseGamma(), x, labels, "random")
+        print(f"{f'Normal–inverse-gamma D=40 K={n_clusters} n=10,000':<52} {rate:>12,.0f} {'(no floor)':>22}")
+        corpus = DATA / "corpora" / "ap_news_counts.npz"
+        if corpus.exists():
+            counts = sparse.load_npz(corpus)
+            start = np.random.default_rng(0).integers(0, 50, counts.shape[0])
+            rate, n_clusters = sweep_rate(mt.families.DirichletMultinomial(0.5), counts, start, "random", settle=0)
+            row(f"Dirichlet–multinomial AP, K={n_clusters} at the end", rate, f"{120_000 * speed:,.0f} (120 k scaled)", rate / (120_000 * speed), 1.0)
+        else:
+            print(f"Dirichlet–multinomial: {corpus} is missing; say where the data are with MAITRE_DATA")
+        print(f"matrix product: {gflops:.1f} GFLOP/s; floors in points/s are scaled by {speed:.2f}")
+
+
+if __name__ == "__main__":
+    main()
