@@ -28,7 +28,7 @@ from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.initial import initial_labels
 from maitre.states.mixture import MixtureState, Model
 
-_POINT_UPDATES = 300_000
+_POINT_UPDATES = 200_000
 
 
 def sample(
@@ -56,7 +56,7 @@ def sample(
     family : component model, or its name; by default chosen from the types of the columns (`maitre.families.auto.choose_family`).
     prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled.
     moves : names joined by "+", or move objects; "auto" is the best choice for the family.
-    draws, burn_in : iterations kept and dropped, per chain; by default 300,000 point updates' worth each, between 20 and 1000.
+    draws, burn_in : iterations kept and dropped, per chain; by default 200,000 point updates' worth each, between 20 and 1000.
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.
     seed : one seed gives the same draws on any number of threads.
