@@ -58,7 +58,8 @@ def separated_clusters() -> None:
 
 def mnist_digits(n: int) -> np.ndarray:
     """The first n training digits: pixels z-scored, constant ones dropped, 50 principal components."""
-    raw = gzip.open(DATA / "mnist" / "train-images-idx3-ubyte.gz").read()
+    with gzip.open(DATA / "mnist" / "train-images-idx3-ubyte.gz") as file:
+        raw = file.read()
     pixels = np.frombuffer(raw, np.uint8, offset=16).reshape(-1, 784)[:n].astype(float)
     pixels = pixels[:, pixels.std(axis=0) > 0]
     return PCA(50, random_state=0).fit_transform((pixels - pixels.mean(axis=0)) / pixels.std(axis=0))

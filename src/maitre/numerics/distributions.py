@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from scipy import special
 
 from maitre.numerics.rng import RngState, beta, gamma
@@ -126,4 +127,22 @@ class Parametrised:
 
     def describe(self) -> dict[str, Any]:
         """The fields by name."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)} if dataclasses.is_dataclass(self) else {}
+
+    def in_one_line(self) -> str:
+        """The model for people to read, long arrays cut short.
+
+        >>> import maitre as mt, numpy as np
+        >>> mt.families.NormalInverseGamma(mean=np.zeros(9), rate=0.5).in_one_line()
+        'NormalInverseGamma(mean=[0, 0, 0, …], kappa=0.1, shape=2, rate=0.5, scale=1)'
+        """
+        return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in self.describe().items())})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Parametrised):
+        return value.in_one_line()
+    if isinstance(value, (list, tuple, np.ndarray)):
+        parts = [_short(part) for part in list(value)[:3]]
+        return f"[{', '.join(parts)}{', …' if len(value) > 3 else ''}]"
+    return f"{value:.4g}" if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else str(value)

@@ -104,9 +104,8 @@ class Posterior:
         """A few lines to read: clusters found, the posterior of K, diagnostics."""
         sizes = np.bincount(self.best)
         chains, draws = self.log_joint.shape
-        lines = [
-            f"{self.model.n} points, {chains} chain{'s' * (chains != 1)} × {draws} draws, {type(self.model.family).__name__}, {type(self.model.prior).__name__}"
-        ]
+        lines = [f"{self.model.n} points, {chains} chain{'s' * (chains != 1)} × {draws} draws"]
+        lines.extend([f"family: {self.model.family.in_one_line()}", f"prior: {self.model.prior.in_one_line()}"])
         probable = sorted(self.k_probabilities().items(), key=lambda item: -item[1])[:5]
         lines.append("number of clusters: " + ", ".join(f"{k} ({p:.0%})" for k, p in probable))
         lines.append(f"best draw: {len(sizes)} clusters of sizes {', '.join(map(str, np.sort(sizes)[::-1][:20]))}{' …' if len(sizes) > 20 else ''}")
