@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,8 +61,9 @@ def sample(
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.
     seed : one seed gives the same draws on any number of threads.
-    init : "sequential" (points are seated one after the other), "one", "singletons", "random:K", "kmeans:K", or one label per point. "auto" makes two sweeps from
-        "sequential" and two from "random:100" and goes on from the better one: with a diffuse prior the first can stay at a few clusters for ever.
+    init : "sequential" (points are seated one after the other), "one", "singletons", "random:K", "kmeans:K", or one label per point. "auto" makes two sweeps
+        from each of "sequential", "sequential" with tighter clusters expected, and "random:100", and goes on from the best: with a diffuse prior the first alone can
+        stay at a few clusters for ever.
     engine : "threads" (or "serial": one thread).
     store : a new folder for the draws; without one they stay in memory if they fit in 512 MB, else go to a temporary folder.
     time_budget : seconds, counted from the first iteration, after which sampling stops with the draws made so far (which then depend on the machine's speed).
@@ -155,13 +157,18 @@ class _Chain:
 
 
 def starting_state(model: Model, init: Any, rng: RngState) -> MixtureState:
-    """The state a chain starts from; "auto" tries two ways for two sweeps and keeps the one with the higher log joint."""
+    """The state a chain starts from; "auto" makes two sweeps from each of several starts and keeps the one with the highest log joint."""
     if not _is(init, "auto"):
         return seated(model, initial_labels(init, model, rng), rng)
+    starts = [initial_labels(name, model, rng) for name in ("sequential", "random")]
+    tight = model.family.tightened()
+    if tight is not None:
+        expecting_tight_clusters = dataclasses.replace(model, family=tight)
+        starts.append(seated(expecting_tight_clusters, starts[0], rng).canonical_labels())
     sweep = Gibbs() if isinstance(model.family, ConjugateFamily) else Auxiliary()
     candidates = []
-    for name in ("sequential", "random"):
-        state = seated(model, initial_labels(name, model, rng), rng)
+    for labels in starts:
+        state = seated(model, labels, rng)
         for _ in range(2):
             sweep.step(state, rng)
         candidates.append(state)

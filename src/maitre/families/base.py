@@ -31,6 +31,7 @@ class Family(Parametrised, ABC):
 
     statistics: ClassVar[type]
     EXAMPLES: ClassVar[tuple[Example, ...]] = ()
+    TIGHTNESS: ClassVar[tuple[str, ...]] = ()  # hyper-parameters proportional to the variance expected within clusters
     SKIPS_MISSING: ClassVar[bool] = False  # columns are independent within a cluster, and `validate(data, missing=True)` allows missing entries
 
     @abstractmethod
@@ -53,6 +54,12 @@ class Family(Parametrised, ABC):
     @abstractmethod
     def allocate(self, encoded: Any, capacity: int) -> Any:
         """Run-time statistics (a NamedTuple of the class `statistics`) with at least `capacity` slots, every one empty."""
+
+    def tightened(self) -> Self | None:
+        """The family with tighter clusters expected a priori (None if it knows no such thing): one of the places a chain may start from, because two clusters
+        seated as one are hard to part later."""
+        numbers = self.at_prior_means()
+        return numbers.at({name: 0.3 * getattr(numbers, name) for name in self.TIGHTNESS}) if self.TIGHTNESS else None
 
     def vectors(self, data: Any) -> Any:
         """Validated data as a matrix with a row per point, dense or sparse, for methods that work with distances; missing entries are filled with the column's mean."""

@@ -247,7 +247,7 @@ class NormalInverseGamma(ConjugateFamily):
     """Gaussian clusters, each with its own mean and variance in every column: the default for numeric tables.
 
     `mean` and `rate` are numbers or one per column; `scale` multiplies the rate and may carry a prior, as may `kappa`. Defaults from the data: `mean` the
-    columns' means, `rate` a fifth of the columns' variances, so that results do not depend on the units of a column.
+    columns' means, `rate` half of the columns' variances, so that results do not depend on the units of a column.
 
     >>> import maitre as mt
     >>> family = mt.families.NormalInverseGamma(mean=0.0, kappa=0.1, shape=2.0, rate=1.0)
@@ -261,13 +261,14 @@ class NormalInverseGamma(ConjugateFamily):
 
     statistics = NormalInverseGammaStatistics
     POSITIVE = ("kappa", "shape", "scale")
+    TIGHTNESS = ("scale",)
     SKIPS_MISSING = True
 
     def validate(self, data: Any, missing: bool = False) -> Floats:
         return dense_matrix(data, missing)
 
     def defaults(self, x: Floats) -> dict[str, Any]:
-        return {"mean": column_means(x), "rate": 0.2 * column_variances(x)}
+        return {"mean": column_means(x), "rate": 0.5 * column_variances(x)}
 
     def encode(self, x: Floats) -> tuple[Floats, npt.NDArray[np.uint8], Floats]:
         n_dimensions = x.shape[1]

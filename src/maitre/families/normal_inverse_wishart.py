@@ -355,7 +355,7 @@ class NormalInverseWishart(ConjugateFamily):
     """Gaussian clusters, each with its own mean and full covariance matrix.
 
     `scale` is Λ0 (a number, a vector or a matrix); `scale_factor` multiplies it and may carry a prior, as may `kappa`. Defaults from the data with D columns:
-    `mean` the mean, `nu` D + 2, `scale` a fifth of the columns' variances on the diagonal (then E Σ = Λ0).
+    `mean` the mean, `nu` D + 2, `scale` half of the columns' variances on the diagonal (then E Σ = Λ0).
 
     >>> import maitre as mt
     >>> family = mt.families.NormalInverseWishart(mean=0.0, kappa=0.1, nu=4, scale=1.0)
@@ -369,12 +369,13 @@ class NormalInverseWishart(ConjugateFamily):
 
     statistics = NormalInverseWishartStatistics
     POSITIVE = ("kappa", "nu", "scale_factor")
+    TIGHTNESS = ("scale_factor",)
 
     def validate(self, data: Any) -> Floats:
         return dense_matrix(data)
 
     def defaults(self, x: Floats) -> dict[str, Any]:
-        return {"mean": column_means(x), "nu": x.shape[1] + 2.0, "scale": 0.2 * column_variances(x)}
+        return {"mean": column_means(x), "nu": x.shape[1] + 2.0, "scale": 0.5 * column_variances(x)}
 
     def encode(self, x: Floats) -> tuple[Floats, float]:
         n_dimensions = x.shape[1]

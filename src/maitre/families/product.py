@@ -165,6 +165,12 @@ class Product(ConjugateFamily):
     def at(self, values: dict[str, Any]) -> Self:
         return type(self)([(columns, family.at(_of_group(values, g))) for g, (columns, family) in enumerate(self.groups)])
 
+    def tightened(self) -> Self | None:
+        tight = [(columns, family.tightened()) for columns, family in self.groups]
+        if all(family is None for _, family in tight):
+            return None
+        return type(self)([(columns, family or before.at_prior_means()) for (columns, family), (_, before) in zip(tight, self.groups, strict=True)])
+
     def validate(self, data: Any) -> tuple[Any, ...]:
         return tuple(_validate(family, _select(data, columns)) for columns, family in self.groups)
 
