@@ -14,6 +14,7 @@ import numpy as np
 from maitre.chains.progress import Progress
 from maitre.chains.run import run_chain
 from maitre.chains.storage import DrawStore
+from maitre.data.validation import as_data
 from maitre.engines.threads import run_all
 from maitre.families import REGISTRY as FAMILIES
 from maitre.families.auto import choose_family
@@ -76,6 +77,9 @@ def sample(
     >>> posterior.n_clusters.shape
     (2, 100)
     """
+    data = as_data(data)
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed is {seed!r}; expected a whole number of at least 0")
     model = Model.of(data, as_family(family, data), as_prior(prior))
     default = int(np.clip(_POINT_UPDATES // model.n, 20, 1000))
     draws, burn_in = (_count(value, default, name) for value, name in ((draws, "draws"), (burn_in, "burn_in")))
@@ -89,12 +93,13 @@ def sample(
     _ = initial_labels("one" if _is(init, "auto") else init, model, stream(seed))  # an unknown name is an error before anything runs
     names = [*model.prior.hyperpriors(), *(f"family.{name}" for name in model.family.hyperpriors())]
     kept = DrawStore(chains, draws, model.n, names, store)
+    stop, clock = Event(), _Clock(time_budget)
     with Progress(chains * (burn_in + draws * thin), progress) as bar:
-        runs = [_Chain(model, schedules[c], streams[c], init, kept, c, bar, burn_in, draws, thin, time_budget) for c in range(chains)]
-        stop = Event()
+        runs = [_Chain(model, schedules[c], streams[c], init, kept, c, bar, burn_in, draws, thin, clock) for c in range(chains)]
         _, interrupted = run_all([lambda run=run: run(stop) for run in runs], stop, 1 if engine == "serial" else threads or chains, bar.poll)  # type: ignore[misc]
     kept.flush()
     which, n_draws = kept.most_complete()
+    stopped_in_burn_in = any(run.stopped_in_burn_in for run in runs)
     settings = {
         "draws": draws,
         "burn_in": burn_in,
@@ -106,16 +111,12 @@ def sample(
     }
     return Posterior(
         model,
-        kept.labels
-        if (len(which), n_draws) == (chains, draws)
-        else kept.labels[which][:, :n_draws]
-        if isinstance(kept.labels, np.ndarray)
-        else kept.labels.oindex[which, :n_draws],
+        kept.cut(which, n_draws),
         {name: trace[which, :n_draws] for name, trace in kept.traces.items()},
-        settings,
+        settings | {"stopped_in_burn_in": stopped_in_burn_in},
         exact=schedules[0].exact,
         interrupted=interrupted or n_draws < draws,
-        moves=schedules[0].summary(),
+        moves=schedules[which[0]].summary(),
         keep_alive=kept.folder,
     )
 
@@ -135,39 +136,57 @@ class _Chain:
         burn_in: int,
         draws: int,
         thin: int,
-        time_budget: float | None,
+        clock: _Clock,
     ) -> None:
         self.model, self.moves, self.rng, self.init, self.store, self.number, self.bar = model, moves, rng, init, store, number, bar
-        self.burn_in, self.draws, self.thin, self.time_budget = burn_in, draws, thin, time_budget
+        self.burn_in, self.draws, self.thin, self.clock = burn_in, draws, thin, clock
+        self.stopped_in_burn_in = False
 
     def __call__(self, stop: Event) -> None:
         if stop.is_set() and self.number > 0:
             return
-        state = starting_state(self.model, self.init, self.rng)
-        started = 0.0
+        state = starting_state(self.model, self.init, self.rng, stop)
         for iteration in run_chain(state, self.moves, self.rng, self.burn_in, self.draws, self.thin):
             if iteration.draw >= 0:
                 self.store.keep(self.number, iteration.draw, state)
             self.bar.report(self.number, iteration.number + 1, f"{state.n_clusters} clusters, log joint {state.log_joint:.1f}")
-            started = started or time.monotonic()  # after the first iteration, which may have compiled kernels
-            if stop.is_set() or (self.time_budget is not None and time.monotonic() - started > self.time_budget):
+            if stop.is_set() or self.clock.is_up():
                 break
         if self.store.n_kept[self.number] == 0:  # stopped during burn-in: what there is, is the present state
             self.store.keep(self.number, 0, state)
+            self.stopped_in_burn_in = True
 
 
-def starting_state(model: Model, init: Any, rng: RngState) -> MixtureState:
+class _Clock:
+    """A time budget for all chains together; it starts with the first question, asked after the first iteration, which may have compiled kernels."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.deadline: float | None = None
+
+    def is_up(self) -> bool:
+        if self.seconds is None:
+            return False
+        if self.deadline is None:
+            self.deadline = time.monotonic() + self.seconds
+        return time.monotonic() > self.deadline
+
+
+def starting_state(model: Model, init: Any, rng: RngState, stop: Event | None = None) -> MixtureState:
     """The state a chain starts from; "auto" makes two sweeps from each of several starts and keeps the one with the highest log joint."""
     if not _is(init, "auto"):
         return seated(model, initial_labels(init, model, rng), rng)
-    starts = [initial_labels(name, model, rng) for name in ("sequential", "random")]
+    conjugate = isinstance(model.family, ConjugateFamily)
+    starts = [initial_labels(name, model, rng) for name in ("sequential" if conjugate else "one", "random")]
     tight = model.family.tightened()
-    if tight is not None:
+    if conjugate and tight is not None:
         expecting_tight_clusters = dataclasses.replace(model, family=tight)
         starts.append(seated(expecting_tight_clusters, starts[0], rng).canonical_labels())
-    sweep = Gibbs() if isinstance(model.family, ConjugateFamily) else Auxiliary()
-    candidates = []
+    sweep = Gibbs() if conjugate else Auxiliary()
+    candidates: list[MixtureState] = []
     for labels in starts:
+        if candidates and stop is not None and stop.is_set():
+            break
         state = seated(model, labels, rng)
         for _ in range(2):
             sweep.step(state, rng)
@@ -181,6 +200,10 @@ def _is(value: Any, name: str) -> bool:
 
 def seated(model: Model, labels: Any, rng: RngState) -> MixtureState:
     """A state with these labels; points labelled −1 are seated one after the other in random order (sequential prediction)."""
+    if not isinstance(model.family, ConjugateFamily) and np.any(np.asarray(labels) < 0):
+        raise ValueError(
+            f"init 'sequential' needs the closed marginals of a conjugate family; {type(model.family).__name__} has none: use init='one' or 'random'"
+        )
     state = MixtureState(model, labels)
     order = np.flatnonzero(state.labels < 0)
     if len(order):

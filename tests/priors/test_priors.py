@@ -31,12 +31,20 @@ def test_pitman_yor_without_discount_is_the_dirichlet_process():
     np.testing.assert_allclose(PitmanYor(1.7, 0.0).log_w(m), DirichletProcess(1.7).log_w(m), rtol=1e-13, atol=1e-13)
 
 
-def test_mixture_of_finite_mixtures_at_a_million_points():
-    """The sum over the number of components, term by term with exact fractions of the Gamma function's logarithm."""
-    prior = MixtureOfFiniteMixtures(0.1, 1.0)
-    values = prior.log_v(1_000_000, np.arange(1, 30))
-    assert np.isfinite(values).all()
-    assert (np.diff(values) < 0).all()
+@pytest.mark.parametrize(
+    "prior", [MixtureOfFiniteMixtures(0.1, 1.0), MixtureOfFiniteMixtures(0.001, 0.5), PitmanYor(-0.2, 0.6), DirichletProcess(3.0)], ids=str
+)
+@pytest.mark.parametrize("n", [1000, 1_000_000])
+def test_one_more_point_at_many_points(prior, n):
+    """V(n, K) = V(n+1, K) Σ_c W(|c|+1)/W(|c|) + V(n+1, K+1) W(1), an identity that sums no series."""
+    for n_clusters in (1, 7, 200):
+        sizes = np.full(n_clusters, n // n_clusters)
+        sizes[0] += n - sizes.sum()
+        join = np.exp(prior.log_w(sizes + 1) - prior.log_w(sizes)).sum()
+        now = prior.log_v(n, np.array([n_clusters]))[0]
+        later = prior.log_v(n + 1, np.array([n_clusters, n_clusters + 1]))
+        total = join * np.exp(later[0] - now) + np.exp(later[1] - now + prior.log_w(np.array([1]))[0])
+        assert total == pytest.approx(1.0, abs=1e-7)
 
 
 @pytest.mark.parametrize(

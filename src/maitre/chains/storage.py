@@ -38,6 +38,8 @@ class DrawStore:
         if path is None:
             self.folder = tempfile.TemporaryDirectory(prefix="maitre-draws-")
             path = Path(self.folder.name) / "labels.zarr"
+        elif Path(path).is_file():
+            raise ValueError(f"store {str(path)!r} is a file: give a new folder")
         elif Path(path).exists() and any(Path(path).iterdir()):
             raise ValueError(f"store {str(path)!r} exists and is not empty: give a new folder, so that no earlier draws are overwritten")
         self._waiting = [[] for _ in range(shape[0])]
@@ -67,6 +69,16 @@ class DrawStore:
         """Write the draws of chunks that are not full."""
         for chain in range(len(self._waiting)):
             self._write(chain, self.n_kept[chain])
+
+    def cut(self, chains: list[int], n_draws: int) -> Any:
+        """The labels of these chains and so many draws; on disk they stay there unless a chain is left out."""
+        if isinstance(self.labels, np.ndarray):
+            return self.labels[chains][:, :n_draws] if (len(chains), n_draws) != self.labels.shape[:2] else self.labels
+        if len(chains) < self.labels.shape[0]:
+            return self.labels.oindex[chains, :n_draws]
+        if n_draws < self.labels.shape[1]:
+            self.labels.resize((self.labels.shape[0], n_draws, self.labels.shape[2]))
+        return self.labels
 
     def most_complete(self) -> tuple[list[int], int]:
         """The chains to report and their common number of draws: as many draws in all as possible."""

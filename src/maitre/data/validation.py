@@ -9,6 +9,38 @@ from scipy import sparse
 
 from maitre.numerics.arrays import Floats, Ints
 
+_RAGGED = "the rows of the data have different lengths; expected a table: give every row the same number of columns"
+
+
+def as_data(data: Any) -> Any:
+    """What a user may give, in one of three forms: a table (DataFrame), a sparse matrix, or an array of numbers or truth values.
+
+    Lists and arrays with text in them become tables, so that numbers beside text stay numbers. A one-dimensional array is one column.
+
+    >>> as_data([["a", 1.0], ["b", 2.5]]).dtypes.tolist()[1]
+    dtype('float64')
+    """
+    if data is None or isinstance(data, (str, bytes, dict)):
+        raise ValueError(f"the data are {type(data).__name__}; expected an array, a table (DataFrame) or a sparse matrix with one row per point")
+    if sparse.issparse(data) or hasattr(data, "columns"):
+        return data
+    if hasattr(data, "to_frame"):
+        return data.to_frame()
+    if np.ma.isMaskedArray(data):
+        return np.ma.filled(data.astype(np.float64), np.nan)
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        raise ValueError(_RAGGED) from None
+    if array.dtype.kind not in "OUS" or array.ndim > 2:
+        return array
+    import pandas as pd
+
+    rows = [row if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in (data if isinstance(data, (list, tuple)) else array.tolist())]
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError(_RAGGED)
+    return pd.DataFrame(rows).infer_objects()
+
 
 def dense_matrix(data: Any, missing: bool = False) -> Floats:
     """A C-ordered float64 matrix, one row per point; a one-dimensional array is one column. With `missing`, NaN is allowed (but not infinity).
@@ -47,7 +79,7 @@ def _as_floats(data: Any) -> Floats:
     try:
         array = np.asarray(data)
     except ValueError:
-        raise ValueError("the rows of the data have different lengths; expected a table: give every row the same number of columns") from None
+        raise ValueError(_RAGGED) from None
     if array.dtype.kind in "mM":
         raise ValueError("the data are dates or times; expected numbers: turn them into e.g. days since the first one")
     if array.dtype.kind == "c":
@@ -107,8 +139,11 @@ def whole_numbers(matrix: Floats, rule: str) -> Floats:
     return matrix
 
 
-def category_codes(data: Any, missing: bool = False) -> tuple[Ints, list[Any]]:
-    """Codes 0, 1, … per column in the order of the sorted levels (−1 where missing), and the levels of each column."""
+def category_codes(data: Any, missing: bool = False, levels: Any = None) -> tuple[Ints, list[Any]]:
+    """Codes 0, 1, … per column in the order of the sorted levels (−1 where missing), and the levels of each column.
+
+    With `levels` (one list per column) these are used, and any other value counts as missing.
+    """
     import pandas as pd
 
     if sparse.issparse(data):
@@ -117,17 +152,26 @@ def category_codes(data: Any, missing: bool = False) -> tuple[Ints, list[Any]]:
         data = data.to_frame()
     table = data if isinstance(data, pd.DataFrame) else pd.DataFrame(_as_objects(data)).infer_objects()
     _check_size(table.shape)
+    if levels is not None and len(levels) != table.shape[1]:
+        raise ValueError(f"the data have {table.shape[1]} columns of categories; the model was fitted to {len(levels)}")
     codes = np.empty(table.shape, dtype=np.int64)
-    levels = []
+    found = []
     for position, name in enumerate(table.columns):
         column = table.iloc[:, position]
-        kinds = list(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else _sorted_levels(column.dropna().unique())
-        codes[:, position] = pd.Categorical(column, categories=kinds).codes
+        kinds = (
+            list(levels[position])
+            if levels is not None
+            else list(column.cat.categories)
+            if isinstance(column.dtype, pd.CategoricalDtype)
+            else _sorted_levels(column.dropna().unique())
+        )
+        codes[:, position] = pd.Index(kinds, dtype=object).get_indexer(column.astype(object))
         if not missing and (codes[:, position] < 0).any():
             row = int(np.flatnonzero(codes[:, position] < 0)[0])
-            raise ValueError(f"row {row}, column '{name}' is missing; expected a category: remove or fill it, or use Product, which skips missing values")
-        levels.append(kinds)
-    return codes, levels
+            fault = "is missing; expected a category" if pd.isna(column.iloc[row]) else f"is {column.iloc[row]}; expected a category known from the fit"
+            raise ValueError(f"row {row}, column '{name}' {fault}: remove or fill it, or use Product, which skips missing values")
+        found.append(kinds)
+    return codes, found
 
 
 def _as_objects(data: Any) -> Any:
@@ -142,6 +186,13 @@ def _sorted_levels(levels: Any) -> list[Any]:
         return sorted(values)
     except TypeError:  # numbers and texts in one column
         return sorted(values, key=lambda value: (type(value).__name__, str(value)))
+
+
+def within_range(z: Floats) -> Floats:
+    """The data in a model's own units, if their squares and products are numbers."""
+    if np.abs(z).max() > 1e100:
+        raise ValueError("in units of the model's scale the data exceed 1e100: rescale the columns, or choose a wider covariance, scale or rate")
+    return z
 
 
 def column_means(matrix: Floats) -> Floats:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maitre.data.validation import count_matrix
 from maitre.families.base import Family
+from maitre.families.categorical import Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.product import Product
 from maitre.moves import Move
@@ -126,13 +127,19 @@ class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, reset: bool) -> Any:
         """A table with text, truth values or gaps as it is, anything else as scikit-learn's array; NaN and infinity are left to the family, which names the entry."""
-        if _is_mixed(X) if reset else hasattr(self.posterior_.model.data, "columns"):
+        if (_is_mixed(X) or self._takes_categories(X)) if reset else hasattr(self.posterior_.model.data, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", ensure_all_finite=False)
         if sparse.issparse(checked):
             _check_counts(checked)
         return checked
+
+    def _takes_categories(self, X: Any) -> bool:
+        """Whether the family names columns or takes text, so that X must stay as it is."""
+        if not (isinstance(self.family, (Categorical, Product)) or self.family == "Categorical"):
+            return False
+        return hasattr(X, "columns") or np.asarray(X).dtype.kind in "OUS"
 
     def __sklearn_tags__(self) -> Any:
         """Sparse matrices are taken if they hold counts, which the tag for any sparse matrix cannot say: it is set only where a family of counts is asked for."""

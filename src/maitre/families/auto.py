@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from maitre.data.validation import as_data
 from maitre.families.base import Family
 from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
@@ -23,19 +24,18 @@ def choose_family(data: Any) -> Family:
     >>> type(choose_family([[1.0, 2.0], [3.0, 4.0]])).__name__
     'NormalInverseGamma'
     """
+    data = as_data(data)
     if sparse.issparse(data):
         return DirichletMultinomial()
     if not hasattr(data, "columns"):
         matrix = np.asarray(data)
         if matrix.dtype == bool:
             return BetaBernoulli()
-        if matrix.dtype.kind in "OUS":
-            import pandas as pd
-
-            return choose_family(pd.DataFrame(matrix).infer_objects())
         gaps = matrix.dtype.kind == "f" and bool(np.isnan(matrix).any())
         columns = range(matrix.shape[1] if matrix.ndim > 1 else 1)
         return Product([(list(columns), NormalInverseGamma())]) if gaps else NormalInverseGamma()
+    if len(data.columns) == 0:
+        raise ValueError(f"the data have {len(data)} rows and 0 columns: give at least one column")
     kinds = {name: _kind(data.iloc[:, position]) for position, name in enumerate(data.columns)}
     if set(kinds.values()) == {"number"} and not data.isna().any().any():
         return NormalInverseGamma()
@@ -47,6 +47,8 @@ def choose_family(data: Any) -> Family:
 def _kind(column: Any) -> str:
     import pandas as pd
 
+    if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
+        raise ValueError(f"column '{column.name}' holds dates or times: leave it out, or turn it into a number such as days since the first one")
     if pd.api.types.is_bool_dtype(column.dtype):
         return "truth"
     if pd.api.types.is_numeric_dtype(column.dtype):

@@ -187,21 +187,25 @@ class Categorical(ConjugateFamily):
     """
 
     concentration: Hyperparameter = 0.5
+    levels: Any = None  # one list of levels per column; from the data
 
     statistics = CategoricalStatistics
     POSITIVE = ("concentration",)
     SKIPS_MISSING = True
 
-    def validate(self, data: Any, missing: bool = False) -> tuple[Ints, list[int]]:
-        codes, levels = category_codes(data, missing)
-        return codes, [max(1, len(each)) for each in levels]
+    def validate(self, data: Any, missing: bool = False) -> tuple[Ints, list[Any]]:
+        return category_codes(data, missing, self.levels)
 
-    def vectors(self, data: tuple[Ints, list[int]]) -> Floats:
-        codes, n_levels = data
-        return np.hstack([codes[:, [d]] == np.arange(levels) for d, levels in enumerate(n_levels)]).astype(np.float64)
+    def defaults(self, data: tuple[Ints, list[Any]]) -> dict[str, Any]:
+        return {"levels": [[getattr(level, "item", lambda level=level: level)() for level in column] for column in data[1]]}
 
-    def encode(self, data: tuple[Ints, list[int]]) -> tuple[Ints, Counts, Counts, Ints]:
-        return _encode(*data)
+    def vectors(self, data: tuple[Ints, list[Any]]) -> Floats:
+        codes, levels = data
+        return np.hstack([codes[:, [d]] == np.arange(len(kinds)) for d, kinds in enumerate(levels)]).astype(np.float64)
+
+    def encode(self, data: tuple[Ints, list[Any]]) -> tuple[Ints, Counts, Counts, Ints]:
+        codes, levels = data
+        return _encode(codes, [max(1, len(kinds)) for kinds in levels])
 
     def allocate(self, encoded: tuple[Ints, Counts, Counts, Ints], capacity: int) -> CategoricalStatistics:
         return _allocate(encoded, capacity, float(self.concentration), float(self.concentration))  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maitre.data.validation import column_means, column_variances, dense_matrix
+from maitre.data.validation import column_means, column_variances, dense_matrix, within_range
 from maitre.families.base import ConjugateFamily, Example
 from maitre.numerics.arrays import Floats, accumulate_products, four_products, padded, prefetch_row
 from maitre.numerics.distributions import Gamma, Hyperparameter
@@ -212,7 +212,7 @@ class KnownCovarianceGaussian(ConjugateFamily):
         covariance = as_covariance(self.covariance, n_dimensions, "covariance")
         prior = as_covariance(self.prior_covariance, n_dimensions, "prior_covariance")
         transform, variance, log_jacobian = relative_basis(covariance, prior)
-        z = (x - np.asarray(self.mean, dtype=float)) @ transform.T
+        z = within_range((x - np.asarray(self.mean, dtype=float)) @ transform.T)
         shared = bool(np.ptp(variance) <= 1e-12 * variance.max())
         squares = np.sum(z**2, axis=1, keepdims=True) if shared else z**2
         used = np.hstack([z, squares, np.ones((len(z), 1))])

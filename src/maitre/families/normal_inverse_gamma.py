@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maitre.data.validation import column_means, column_variances, dense_matrix
+from maitre.data.validation import column_means, column_variances, dense_matrix, within_range
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.statistics import log_predictive
 from maitre.numerics.arrays import Floats, accumulate, fetch, fetch_at, padded, prefetch_row
@@ -28,6 +28,7 @@ from maitre.numerics.elementary import fast_log
 from maitre.numerics.rng import log_gamma_variate, normal
 
 _LOG_TWO_PI = math.log(2.0 * math.pi)
+_FAR = 1e6  # in units of √b0: beyond, one logarithm per dimension
 
 
 class NormalInverseGammaStatistics(NamedTuple):
@@ -35,6 +36,7 @@ class NormalInverseGammaStatistics(NamedTuple):
 
     x: Floats  # (n, D padded), centred and scaled; 0 where missing
     observed: npt.NDArray[np.uint8]  # (n, D), or (0, 0) if nothing is missing
+    far: npt.NDArray[np.uint8]  # (n,): some value is so far out that products of factors may overflow
     log_scale: Floats  # (D,): ½ log b0
     kappa: float
     shape: float
@@ -136,7 +138,7 @@ class NormalInverseGammaStatistics(NamedTuple):
         return _complete_without(s, k, i) if len(s.observed) == 0 else _observed_without(s, k, i)
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
-        if len(s.observed) == 0:
+        if len(s.observed) == 0 and not s.far[i]:
             _complete_all(s, i, n_slots, out)
         else:
             for k in range(n_slots):
@@ -185,7 +187,7 @@ def _four_factors(s: Any, i: int, d: int, k: int) -> float:
 
 @compiled
 def _complete_all(s: Any, i: int, n_slots: int, out: Floats) -> None:
-    """out[k] += log p(x_i | x_k): one logarithm for the product of sixteen (at the end eight) dimensions' factors, each far below the 1e19 at which it would overflow."""
+    """out[k] += log p(x_i | x_k): one logarithm for the product of sixteen (at the end eight) dimensions' factors."""
     n_padded = s.x.shape[1]
     for k in range(n_slots):
         accumulate(out, k, fetch_at(s.constant, k))
@@ -207,6 +209,7 @@ def _complete_without(s: Any, k: int, i: int) -> float:
     n = s.counts[k, 0] - 1.0
     kappa, a = s.kappa + n, s.shape + 0.5 * n
     keep, inverse = (1.0, 1.0 / n) if n > 0.0 else (0.0, 0.0)
+    spread_out = 1.0 if n > 1.0 else 0.0
     shrink, widen = n / kappa, 2.0 * (kappa + 1.0) / kappa
     pull = 0.5 * s.kappa * n / kappa
     logs, powers, jacobian = 0.0, 0.0, 0.0
@@ -214,7 +217,7 @@ def _complete_without(s: Any, k: int, i: int) -> float:
         x = s.x[i, d]
         gap = x - s.mean[k, d]
         mean = keep * (s.mean[k, d] - gap * inverse)
-        scatter = keep * max(0.0, s.scatter[k, d] - gap * (x - mean))
+        scatter = spread_out * max(0.0, s.scatter[k, d] - gap * (x - mean))
         spread = widen * (s.scale + 0.5 * scatter + pull * mean * mean)
         residual = x - shrink * mean
         logs += fast_log(spread)
@@ -262,6 +265,7 @@ class NormalInverseGamma(ConjugateFamily):
     statistics = NormalInverseGammaStatistics
     POSITIVE = ("kappa", "shape", "scale")
     TIGHTNESS = ("scale",)
+    NOT_SAMPLED = ("mean", "rate")
     SKIPS_MISSING = True
 
     def validate(self, data: Any, missing: bool = False) -> Floats:
@@ -270,24 +274,29 @@ class NormalInverseGamma(ConjugateFamily):
     def defaults(self, x: Floats) -> dict[str, Any]:
         return {"mean": column_means(x), "rate": 0.5 * column_variances(x)}
 
-    def encode(self, x: Floats) -> tuple[Floats, npt.NDArray[np.uint8], Floats]:
+    def encode(self, x: Floats) -> tuple[Any, ...]:
         n_dimensions = x.shape[1]
         rate = np.broadcast_to(np.asarray(self.rate, dtype=float), n_dimensions)
         if not (np.all(rate > 0.0) and np.all(np.isfinite(rate))):
             raise ValueError(f"NormalInverseGamma: rate must be positive, not {self.rate!r}")
         observed = ~np.isnan(x)
         z = np.zeros((len(x), (n_dimensions + 7) // 8 * 8))
-        z[:, :n_dimensions] = np.where(observed, (x - np.asarray(self.mean, dtype=float)) / np.sqrt(rate), 0.0)
-        return z, np.zeros((0, 0), np.uint8) if observed.all() else observed.astype(np.uint8), 0.5 * np.log(rate)
+        z[:, :n_dimensions] = within_range(np.where(observed, (x - np.asarray(self.mean, dtype=float)) / np.sqrt(rate), 0.0))
+        return (
+            z,
+            np.zeros((0, 0), np.uint8) if observed.all() else observed.astype(np.uint8),
+            (np.abs(z).max(axis=1) > _FAR).astype(np.uint8),
+            0.5 * np.log(rate),
+        )
 
-    def allocate(self, encoded: tuple[Floats, npt.NDArray[np.uint8], Floats], capacity: int) -> NormalInverseGammaStatistics:
-        x, observed, log_scale = encoded
+    def allocate(self, encoded: tuple[Any, ...], capacity: int) -> NormalInverseGammaStatistics:
+        x, observed, far, log_scale = encoded
         slots, n_dimensions = padded(capacity), len(log_scale)
         raw = [np.zeros((slots, n_dimensions)) for _ in range(3)]
         lines = [np.zeros((x.shape[1], slots)) for _ in range(2)]
         tables = [np.zeros((slots, n_dimensions)) for _ in range(2)]
         return NormalInverseGammaStatistics(
-            x, observed, log_scale, float(self.kappa), float(self.shape), float(self.scale), *raw, *lines, *tables, *(np.zeros(slots) for _ in range(2))
+            x, observed, far, log_scale, float(self.kappa), float(self.shape), float(self.scale), *raw, *lines, *tables, *(np.zeros(slots) for _ in range(2))
         )  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from maitre.data.validation import column_means, column_variances, dense_matrix
+from maitre.data.validation import column_means, column_variances, dense_matrix, within_range
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.statistics import clear, refresh
 from maitre.numerics.arrays import Floats, Ints, padded, prefetch_row
@@ -159,13 +159,14 @@ class NormalInverseWishartStatistics(NamedTuple):
         n_dimensions = s.x.shape[1]
         q = s.distance[k] if s.scored[0] == i else _distance(s, k, i)
         kappa, nu = s.kappa + s.n[k], s.nu + s.n[k]
-        left = 1.0 - kappa / (kappa - 1.0) * q
+        without = s.kappa + (s.n[k] - 1.0)
+        left = 1.0 - kappa / without * q
         if left < _ILL_CONDITIONED:
             return _predictive_after_removal(s, k, i)
         gammas = math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - n_dimensions))
         return (
             gammas
-            + 0.5 * n_dimensions * (math.log((kappa - 1.0) / kappa) - _LOG_PI)
+            + 0.5 * n_dimensions * (math.log(without / kappa) - _LOG_PI)
             - 0.5 * s.log_determinant[k]
             + 0.5 * (nu - 1.0) * math.log(left)
             + s.log_jacobian
@@ -370,6 +371,7 @@ class NormalInverseWishart(ConjugateFamily):
     statistics = NormalInverseWishartStatistics
     POSITIVE = ("kappa", "nu", "scale_factor")
     TIGHTNESS = ("scale_factor",)
+    NOT_SAMPLED = ("mean", "nu", "scale")
 
     def validate(self, data: Any) -> Floats:
         return dense_matrix(data)
@@ -383,7 +385,7 @@ class NormalInverseWishart(ConjugateFamily):
             raise ValueError(f"NormalInverseWishart: nu is {self.nu}; with {n_dimensions} columns it must be above {n_dimensions - 1}")
         factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
         z = linalg.solve_triangular(factor, (x - np.asarray(self.mean, dtype=float)).T, lower=True).T
-        return np.ascontiguousarray(z), -float(np.sum(np.log(np.diag(factor))))
+        return np.ascontiguousarray(within_range(z)), -float(np.sum(np.log(np.diag(factor))))
 
     def allocate(self, encoded: tuple[Floats, float], capacity: int) -> NormalInverseWishartStatistics:
         x, log_jacobian = encoded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from maitre.families.base import ConjugateFamily
 from maitre.moves.auxiliary import Auxiliary
 from maitre.moves.base import Move, Report
 from maitre.moves.compose import Composed
@@ -25,14 +26,13 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
         always.append(PriorHyperparameters())
     if model.family.hyperpriors():
         always.append(FamilyHyperparameters())
-    composed = Composed([part if isinstance(part, Move) else _named(part.strip()) for part in parts], always)
+    best = "gibbs" if isinstance(model.family, ConjugateFamily) else "auxiliary"
+    composed = Composed([part if isinstance(part, Move) else _named(best if part.strip() == "auto" else part.strip()) for part in parts], always)
     composed.check(model)
     return composed
 
 
 def _named(name: str) -> Move:
-    if name == "auto":
-        name = "gibbs"
     if name not in REGISTRY:
         raise ValueError(f"unknown move {name!r}; expected one of {', '.join(map(repr, REGISTRY))}, or several joined by '+'")
     return REGISTRY[name]()

@@ -2,7 +2,8 @@
 
 Target: p(C, θ, x) ∝ V(n, K) ∏_c W(|c|) G0(θ_c) ∏_{i∈c} F(x_i; θ_c). Exact: the m auxiliary parameters are part of an augmented state in which each choice is a Gibbs
 draw (Neal 2000, section 6). A step begins by drawing θ_c | x_c for every cluster and ends by forgetting θ, so between steps the state is the partition alone
-and the law of the partition is the collapsed one.
+and the law of the partition is the collapsed one. A family without closed marginals needs no more than draws of θ | x_c; its log joint is then
+log p(C) + Σ log F(x_i; θ) at the parameters drawn last.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from maitre.families.statistics import add, clear, draw_parameters, log_likelihood, n_parameters, refresh, remove, supports
 from maitre.moves.base import Move, Report
+from maitre.moves.gibbs import NOT_A_NUMBER
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
@@ -33,6 +35,15 @@ def draw_all_parameters(s: Any, sizes: Ints, theta: Floats, rng: Any) -> None:
     for k in range(len(sizes)):
         if sizes[k] > 0:
             draw_parameters(s, k, theta[k], rng)
+
+
+@kernel
+def total_log_likelihood(s: Any, labels: Slots, theta: Floats) -> float:
+    """Σ_i log F(x_i; θ of its cluster)."""
+    total = 0.0
+    for i in range(len(labels)):
+        total += log_likelihood(s, theta[labels[i]], i)
+    return total
 
 
 @kernel
@@ -85,6 +96,9 @@ def reseat_with_parameters(
             weights[n_slots + j] = log_new + log_likelihood(s, fresh[j], i)
         evaluations += n_clusters + n_fresh
         chosen = draw_log(weights, n_slots + n_fresh, scratch, rng)
+        if chosen < 0:
+            stopped = -1 - t
+            break
         if chosen >= n_slots:
             for p in range(theta.shape[1]):
                 theta[free, p] = fresh[chosen - n_slots, p]
@@ -128,11 +142,15 @@ class Auxiliary(Move):
             arrays = (state.labels, state.sizes, state.occupancy, state.log_join, state.log_v, state.log_w, theta, fresh, room[0], room[1])
             stopped, evaluations = state.run(reseat_with_parameters, order, start, *arrays, rng)
             operations += evaluations
+            if stopped < 0:
+                raise ValueError(NOT_A_NUMBER.format(point=order[-1 - stopped]))
             if stopped == len(order):
                 break
             state.make_room()
             theta = np.concatenate([theta, np.zeros((state.capacity - len(theta), n_parameters))])
             start = stopped
         state.changes += state.model.n
+        if not state.collapsed:
+            state.explicit_log_likelihood = float(state.run(total_log_likelihood, state.labels, theta))
         state.log_joint = state.compute_log_joint()
         return Report(operations, state.model.n, state.model.n)

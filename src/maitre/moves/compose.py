@@ -61,5 +61,9 @@ class Composed(Move):
     def summary(self) -> dict[str, dict[str, float]]:
         """For each move: repeats per iteration, operations per call and the share of proposals accepted since burn-in."""
         repeats = [*self.repeats, *(1 for _ in self.always)]
-        rows = zip((*self.shared, *self.always), repeats, self.totals, strict=True)
-        return {m.name: {"repeats": r, "operations": t[1] / max(t[0], 1), "accepted": t[3] / t[2] if t[2] else float("nan")} for m, r, t in rows}
+        all_moves = (*self.shared, *self.always)
+        names = [m.name if i == 0 or m.name not in [other.name for other in all_moves[:i]] else f"{m.name} {i + 1}" for i, m in enumerate(all_moves)]
+        return {
+            name: {"repeats": r, "operations": t[1] / max(t[0], 1), "accepted": t[3] / t[2] if t[2] else float("nan")}
+            for name, r, t in zip(names, repeats, self.totals, strict=True)
+        }

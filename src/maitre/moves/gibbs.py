@@ -30,6 +30,7 @@ from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, Model, first_empty
 
+NOT_A_NUMBER = "the density of point {point} is not a number: its values or the hyper-parameters are too extreme for double precision; rescale the columns, or choose others"
 CALM = 64  # points without a move after which four points are scored at once: corrections are then rare
 
 
@@ -93,6 +94,9 @@ def reseat(
             weights[own] = prior + log_predictive_without(s, own, i)
         chosen = draw_log(weights, n_slots, scratch, rng)
         evaluations += n_slots
+        if chosen < 0:
+            stopped = -1 - t
+            break
         if chosen == own:
             continue
         moved += 1
@@ -140,6 +144,8 @@ def reseat_points(state: MixtureState, order: Ints, rng: Any) -> Report:
         state.changes += changed
         operations += evaluations
         moved += changed
+        if stopped < 0:
+            raise ValueError(NOT_A_NUMBER.format(point=order[-1 - stopped]))
         if stopped == len(order):
             return Report(operations, len(order), moved)
         state.make_room()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from maitre.families.base import ConjugateFamily
 from maitre.moves.base import Move, Report
 from maitre.numerics.distributions import Gamma, Hyperprior
 from maitre.numerics.rng import RngState, uniform
@@ -16,11 +17,15 @@ from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration
 from maitre.states.mixture import MixtureState, Model
 
 _STEPS = 20
+LOWEST_SCALE = 1e-12  # priors of scales are cut off here: with repeated points or a constant column the likelihood alone would send a scale to zero
 
 
 def slice_step(log_density: Callable[[float], float], x: float, rng: RngState, width: float = 1.0) -> tuple[float, int]:
     """One slice-sampling update of x on the line; returns the new value and the number of evaluations."""
-    height = log_density(x) + math.log(uniform(rng))
+    start = log_density(x)
+    if not math.isfinite(start):
+        raise ValueError("a hyper-parameter has left the range in which its density is a number: give it a tighter prior, or fix it")
+    height = start + math.log(uniform(rng))
     left = x - width * uniform(rng)
     right = left + width
     evaluations = 1
@@ -43,12 +48,13 @@ def slice_step(log_density: Callable[[float], float], x: float, rng: RngState, w
         left, right = (proposal, right) if proposal < x else (left, proposal)
 
 
-def _slice_hyperparameter(log_target: Callable[[float], float], value: float, prior: Hyperprior, rng: RngState) -> tuple[float, int]:
-    """A slice update of a hyper-parameter on the scale of its prior."""
+def _slice_hyperparameter(log_target: Callable[[float], float], value: float, prior: Hyperprior, rng: RngState, lowest: float = 0.0) -> tuple[float, int]:
+    """A slice update of a hyper-parameter on the scale of its prior, which is cut off below `lowest`."""
 
     def log_density(real: float) -> float:
         v = prior.from_real(real)
-        return prior.log_density(v) + prior.log_jacobian(v) + log_target(v)
+        density = prior.log_density(v) + prior.log_jacobian(v) + log_target(v) if v >= lowest else -math.inf
+        return -math.inf if math.isnan(density) else density
 
     real, evaluations = slice_step(log_density, prior.to_real(value), rng)
     return prior.from_real(real), evaluations
@@ -82,13 +88,17 @@ class FamilyHyperparameters(Move):
     name = "family_hyperparameters"
 
     def check(self, model: Model) -> None:
-        pass
+        if not isinstance(model.family, ConjugateFamily):
+            raise ValueError(
+                f"hyper-parameters of {type(model.family).__name__} cannot be sampled: it has no closed marginals; give numbers in place of priors"
+            )
 
     def step(self, state: MixtureState, rng: RngState) -> Report:
         evaluations = 0
         for name, hyperprior in state.model.family.hyperpriors().items():
             value = float(getattr(state.family, name))
-            value, count = _slice_hyperparameter(lambda v, name=name: state.log_likelihood_at({name: v}), value, hyperprior, rng)  # type: ignore[misc]
+            lowest = LOWEST_SCALE if name.rpartition(".")[2] in ("scale", "scale_factor", "covariance_scale") else 0.0
+            value, count = _slice_hyperparameter(lambda v, name=name: state.log_likelihood_at({name: v}), value, hyperprior, rng, lowest)  # type: ignore[misc]
             state.set_family({name: value})
             evaluations += count * state.n_clusters
         return Report(evaluations)

@@ -28,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # `ninf` is left out: weights of minus infinity are how a kernel says "impossible".
 JIT_OPTIONS: dict[str, Any] = {"fastmath": {"nnan", "nsz", "arcp", "contract", "reassoc", "afn"}, "error_model": "numpy"}
+_FOUNDATIONS = {"numpy", "scipy", "numba", "llvmlite", "pandas", "pyarrow", "sklearn", "matplotlib", "zarr", "rich", "pytest", "_pytest"}
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -47,9 +48,10 @@ def library_tag() -> str:
 
 
 def _own_source(module: types.ModuleType) -> Path | None:
-    """The file of a module a user may edit: neither maitre's own nor an installed package's."""
+    """The file of a module that a family may be written in: not the standard library, not maitre, and not what maitre is built on."""
     name = getattr(module, "__file__", None)
-    if name is None or "site-packages" in name or name.startswith(os.path.dirname(os.__file__)):
+    package = module.__name__.partition(".")[0]
+    if name is None or package in sys.stdlib_module_names or package in _FOUNDATIONS:
         return None
     path = Path(name).resolve()
     return None if _PACKAGE in path.parents or not path.is_file() else path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -39,7 +40,7 @@ class Gamma:
 
     def draw(self, rng: RngState) -> float:
         """A random value."""
-        return gamma(self.shape, rng) / self.rate
+        return _within_range(gamma(self.shape, rng) / self.rate)
 
     def to_real(self, value: float) -> float:
         """The value on the scale where slice steps are taken: its logarithm."""
@@ -47,7 +48,7 @@ class Gamma:
 
     def from_real(self, real: float) -> float:
         """The inverse of `to_real`."""
-        return math.exp(real)
+        return _within_range(math.exp(min(real, 700.0)))
 
     def log_jacobian(self, value: float) -> float:
         """log |d value / d real|."""
@@ -88,7 +89,7 @@ class Beta:
 
     def from_real(self, real: float) -> float:
         """The inverse of `to_real`."""
-        return min(max(1.0 / (1.0 + math.exp(-real)), 1e-300), 1.0 - 1e-16)
+        return min(max(1.0 / (1.0 + math.exp(min(-real, 700.0))), 1e-300), 1.0 - 1e-16)
 
     def log_jacobian(self, value: float) -> float:
         """log |d value / d real|."""
@@ -99,17 +100,26 @@ Hyperprior = Gamma | Beta
 Hyperparameter = float | Hyperprior
 
 
+def _within_range(value: float) -> float:
+    """The value kept where its logarithm and its reciprocal are numbers."""
+    return min(max(value, 1e-300), 1e300)
+
+
 class Parametrised:
     """A frozen dataclass some of whose fields are numbers or the priors of numbers."""
 
     POSITIVE: ClassVar[tuple[str, ...]] = ()
+    NOT_SAMPLED: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
+        for name in self.NOT_SAMPLED:
+            if isinstance(getattr(self, name), Hyperprior):
+                raise ValueError(f"{type(self).__name__}: {name} cannot be sampled: give a number, or put the prior on another hyper-parameter")
         for name in self.POSITIVE:
             value = getattr(self, name)
             if isinstance(value, Hyperprior) or value is None:
                 continue
-            if not isinstance(value, (int, float)) or not (value > 0 and math.isfinite(value)):
+            if not isinstance(value, numbers.Real) or not (float(value) > 0 and math.isfinite(value)):
                 raise ValueError(f"{type(self).__name__}: {name} must be a positive number or a prior such as mt.Gamma(1, 1), not {value!r}")
 
     def hyperpriors(self) -> dict[str, Hyperprior]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import compiled, compiled_form_of
-from maitre.numerics.elementary import fast_exp
+from maitre.numerics.elementary import fast_exp, is_finite
 from maitre.numerics.rng import next_bits, uniform
 
 _BLOCK = 16
@@ -29,7 +29,7 @@ class Branching(ABC):
 
 
 def draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
-    """An index below `n` with probability ∝ exp(log_weights). `scratch` is room for n numbers."""
+    """An index below `n` with probability ∝ exp(log_weights); −1 if a weight is not a number or none is possible. `scratch` is room for n numbers."""
     if isinstance(rng, Branching):
         weights = np.exp(log_weights[:n] - np.max(log_weights[:n]))
         return rng.choose(weights / weights.sum())
@@ -61,6 +61,8 @@ def _draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
         weight = fast_exp(log_weights[k] - highest)
         scratch[k] = weight
         total += weight
+    if not (is_finite(highest) and is_finite(total)):
+        return -1
     target = uniform(rng) * total
     start = 0
     while start + _BLOCK <= n:
@@ -76,7 +78,7 @@ def _draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
         if target < 0.0:
             return k
     last = n - 1
-    while scratch[last] == 0.0:  # rounding carried the target past the last weight
+    while last > 0 and scratch[last] == 0.0:  # rounding carried the target past the last weight
         last -= 1
     return last
 

@@ -39,6 +39,16 @@ def _from_bits(typingctx: Any, value: Any) -> Any:
     return types.float64(types.int64), codegen
 
 
+def is_finite(x: float) -> bool:
+    """Whether x is a number and not infinite. Tested on its bits: the compiler is told that there are no NaNs and would leave out an ordinary test."""
+    return math.isfinite(x)
+
+
+@compiled_form_of(is_finite)
+def _is_finite(x: float) -> bool:
+    return (_bits_of(x) >> 52) & 0x7FF != 0x7FF
+
+
 def fast_exp(x: float) -> float:
     """e^x for x ≤ 700; exactly 0 below -700 (so an impossible choice has probability zero)."""
     return math.exp(x) if x > EXP_UNDERFLOW else 0.0

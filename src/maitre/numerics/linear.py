@@ -46,7 +46,7 @@ def cholesky_update(factor: Floats, k: int, vector: Floats, sign: float) -> bool
     for j in range(n_dimensions):
         diagonal = factor[j, j, k]
         square = diagonal * diagonal + sign * vector[j] * vector[j]
-        if square <= 1e-14 * diagonal * diagonal:
+        if square <= 1e-10 * diagonal * diagonal:
             return False
         root = math.sqrt(square)
         c = root / diagonal

@@ -24,7 +24,7 @@ def stream(seed: int, *path: int) -> RngState:
     >>> stream(0, 1).shape
     (4,)
     """
-    return np.random.SeedSequence([seed, *path]).generate_state(4, np.uint64)
+    return np.random.SeedSequence(seed, spawn_key=(len(path), *path)).generate_state(4, np.uint64)
 
 
 @compiled

@@ -19,6 +19,8 @@ def canonical(labels: Any) -> Ints:
     values = np.asarray(labels)
     if values.ndim != 1:
         raise ValueError(f"labels have {values.ndim} dimensions; expected one label per point")
+    if values.dtype.kind in "iu" and len(values) and int(values.max()) < 4 * len(values) + 64:
+        return canonical_slots(np.where(values < 0, -1, values).astype(np.int32), int(values.max()) + 1)
     seated = values >= 0 if np.issubdtype(values.dtype, np.number) else np.ones(len(values), dtype=bool)
     result = np.full(len(values), -1, dtype=np.int64)
     if seated.any():

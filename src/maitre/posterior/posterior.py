@@ -36,6 +36,13 @@ class Posterior:
     moves: dict[str, dict[str, float]] = field(default_factory=dict)
     keep_alive: Any = None  # a temporary folder on which lazily read draws depend
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy or a pickle takes draws along that live in a temporary folder."""
+        state = self.__dict__.copy()
+        if self.keep_alive is not None:
+            state.update(labels=np.asarray(self.labels[:]), keep_alive=None)
+        return state
+
     @property
     def log_joint(self) -> Floats:
         """(chains, draws): log p(C, x), with the log priors of sampled hyper-parameters."""
@@ -114,7 +121,12 @@ class Posterior:
         if not self.exact:
             lines.append("some moves used are approximate: these are not draws from the exact posterior")
         if self.interrupted:
-            lines.append("interrupted: these are the draws made until then")
+            where = (
+                "during burn-in: this is the state then, not a draw from the posterior"
+                if self.settings.get("stopped_in_burn_in")
+                else "these are the draws made until then"
+            )
+            lines.append(f"interrupted: {where}")
         return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import log_predictive_all
 from maitre.numerics.arrays import Floats
 from maitre.numerics.compilation import kernel
@@ -55,7 +56,9 @@ def concatenate(data: Any, new: Any) -> Any:
         missing = [name for name in data.columns if name not in frame.columns]
         if missing:
             raise ValueError(f"the new data lack the column {missing[0]!r} that the model was fitted to")
-        return pd.concat([data, frame[list(data.columns)].apply(lambda column: _known_levels(column, data[column.name]))], ignore_index=True)
+        return pd.concat([data, frame[list(data.columns)]], ignore_index=True)
+    if sparse.issparse(new) and not sparse.issparse(data):
+        new = new.toarray()
     if sparse.issparse(data):
         return sparse.vstack([data, sparse.csr_matrix(new)], format="csr")
     old, more = np.asarray(data), np.asarray(new)
@@ -67,22 +70,20 @@ def concatenate(data: Any, new: Any) -> Any:
     return np.concatenate([old, more])
 
 
-def _known_levels(new: Any, old: Any) -> Any:
-    """A column of categories with the levels that the model does not know made missing."""
-    import pandas as pd
-
-    return new if pd.api.types.is_numeric_dtype(old.dtype) else new.where(new.isin(old.dropna().unique()))
-
-
 def predict(posterior: Posterior, new: Any, max_draws: int) -> tuple[Floats, Floats]:
     """Probabilities of the reference clusters (and of a new one) and log densities, averaged over draws."""
     from maitre.posterior.posterior import evenly_spaced
 
+    if max_draws < 1:
+        raise ValueError(f"max_draws is {max_draws}; at least one draw is needed")
     model = posterior.model
+    if not isinstance(model.family, ConjugateFamily):
+        raise ValueError(f"predictions need the closed marginals of a conjugate family; {type(model.family).__name__} has none")
     n = model.n
     joined = concatenate(model.data, new)
-    if not hasattr(joined, "columns"):
-        model.family.validate(new)  # so that an error names the row of the new data
+    model.family.validate(
+        joined[n:] if not hasattr(joined, "columns") else joined.iloc[n:].reset_index(drop=True)
+    )  # so that an error names the row of the new data
     valid = model.family.validate(joined)
     both = Model(model.family, model.prior, model.family.at_prior_means().encode(valid), joined.shape[0], joined)
     n_new = both.n - n

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from maitre.numerics.distributions import Beta, Gamma
+from maitre.numerics.distributions import Beta, Gamma, Parametrised
 from maitre.posterior.posterior import Posterior
 from maitre.states.mixture import Model
 
@@ -118,6 +118,8 @@ def _restored(value: Any) -> Any:
         cls = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
         raise ValueError(f"the result uses {name} from {module}, which cannot be imported here: define or install it, then load again") from None
+    if not (isinstance(cls, type) and issubclass(cls, Parametrised)):
+        raise ValueError(f"the result names {name} from {module} as part of its model, which is neither a family nor a prior: do not trust this file")
     return cls(**{key: _restored(v) for key, v in value["fields"].items()})
 
 

@@ -45,4 +45,4 @@ def draw_concentration(alpha: float, n: int, n_clusters: int, prior: Gamma, rng:
     rate = prior.rate - log_eta
     odds = (prior.shape + n_clusters - 1.0) / (n * rate)
     shape = prior.shape + n_clusters - (0.0 if uniform(rng) < odds / (1.0 + odds) else 1.0)
-    return gamma(shape, rng) / rate
+    return min(max(gamma(shape, rng) / rate, 1e-300), 1e300)

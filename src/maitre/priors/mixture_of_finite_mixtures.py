@@ -37,18 +37,36 @@ class MixtureOfFiniteMixtures(GibbsTypePrior):
         if not 0.0 < self.geometric < 1.0:
             raise ValueError(f"MixtureOfFiniteMixtures: geometric must lie between 0 and 1, not {self.geometric!r}")
 
+    def _log_terms(self, n: int, k: Floats, unused: Floats) -> Floats:
+        """The terms of V(n, K) with K + unused components; they rise to one peak and fall."""
+        gamma, components = float(self.weight), k + unused  # type: ignore[arg-type]
+        log_p = math.log(self.geometric) + (components - 1.0) * math.log1p(-self.geometric)
+        return np.asarray(gammaln(components + 1.0) - gammaln(unused + 1.0) + log_p - gammaln(gamma * components + n) + gammaln(gamma * components))
+
+    def _peak(self, n: int, k: Floats) -> Floats:
+        """For each K the number of unused components with the largest term, by bisection on the sign of the step to the next."""
+        low, high = np.zeros_like(k), np.full_like(k, 2.0**40)
+        while np.any(high - low > 1.0):
+            middle = np.floor((low + high) / 2.0)
+            rising = self._log_terms(n, k, middle + 1.0) > self._log_terms(n, k, middle)
+            low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+        return low
+
     def log_v(self, n: int, k: npt.NDArray[np.int64]) -> Floats:
-        """The sums, lengthened until the last terms no longer count (terms fall after their one peak)."""
-        gamma = float(self.weight)  # type: ignore[arg-type]
-        length = 64
-        while True:
-            unused = np.arange(length, dtype=np.float64)  # components beyond the K in use
-            components = k[:, None] + unused
-            log_p = math.log(self.geometric) + (components - 1.0) * math.log1p(-self.geometric)
-            terms = gammaln(components + 1.0) - gammaln(unused + 1.0) + log_p - gammaln(gamma * components + n) + gammaln(gamma * components)
-            if np.all(terms[:, -1] < terms.max(axis=1) - _NEGLIGIBLE):
-                return np.asarray(logsumexp(terms, axis=1), dtype=np.float64)
-            length *= 2
+        """The sums over a window around the peak, widened until what lies outside no longer counts."""
+        values = np.empty(len(k))
+        for chunk in np.array_split(np.arange(len(k)), max(1, len(k) // 64)):
+            some = k[chunk].astype(np.float64)[:, None]
+            peak, width = self._peak(n, some), 64
+            while True:
+                first = np.maximum(peak - width, 0.0)
+                terms = self._log_terms(n, some, first + np.arange(2 * width))
+                below = terms.max(axis=1) - _NEGLIGIBLE
+                if np.all(terms[:, -1] < below) and np.all((terms[:, 0] < below) | (first[:, 0] == 0.0)):
+                    break
+                width *= 2
+            values[chunk] = logsumexp(terms, axis=1)
+        return values
 
     def log_w(self, m: npt.NDArray[np.int64]) -> Floats:
         gamma = float(self.weight)  # type: ignore[arg-type]

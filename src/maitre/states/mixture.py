@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from maitre.families.base import Family
-from maitre.families.statistics import add, clear, derive, log_marginal, log_predictive_all
+from maitre.families.statistics import add, clear, derive, log_marginal, log_predictive_all, supports
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
 from maitre.numerics.compilation import Kernel, compiled, compiled_form_of, kernel
 from maitre.partitions.labels import canonical, canonical_slots
@@ -107,6 +107,8 @@ class MixtureState:
     def __init__(self, model: Model, labels: Any, compiled: bool = True) -> None:
         self.model = model
         self.compiled = compiled
+        self.collapsed = supports(model.family.statistics, "log_marginal")
+        self.explicit_log_likelihood = float("nan")  # Σ log F(x_i; θ) at the parameters drawn last, for a family without closed marginals
         self.family = model.family.at_prior_means()
         self.prior = model.prior.at_prior_means()
         self.labels: Slots = canonical(labels).astype(np.int32)
@@ -187,8 +189,8 @@ class MixtureState:
         return float(self.log_v[self.n_clusters] + self.log_w[occupied].sum())
 
     def log_likelihood(self) -> float:
-        """Σ_c log p(x_c)."""
-        return float(self.run(total_log_marginal, self.sizes))
+        """Σ_c log p(x_c); without closed marginals Σ_i log F(x_i; θ) at the parameters drawn last."""
+        return float(self.run(total_log_marginal, self.sizes)) if self.collapsed else self.explicit_log_likelihood
 
     def log_hyperprior(self) -> float:
         """Σ log p(value) of the hyper-parameters that are sampled."""
@@ -231,6 +233,8 @@ class MixtureState:
         assert fresh.occupancy[0] == self.occupancy[0], "the number of clusters differs from the labels"
         assert self.occupancy[2] < 0 or self.sizes[self.occupancy[2]] == 0, "the free slot is occupied"
         np.testing.assert_allclose(self.log_join, fresh.log_join, rtol=tolerance, err_msg="prior weights differ from a rebuild")
+        if not self.collapsed:
+            return
         n_slots, some = int(self.occupancy[1]), np.linspace(0, self.model.n - 1, min(self.model.n, 20)).astype(np.int64)
         mine, theirs = (state.run(slot_summary, n_slots, some, np.zeros((n_slots, 1 + len(some))), np.zeros(state.capacity)) for state in (self, fresh))
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance, err_msg="statistics differ from a rebuild")

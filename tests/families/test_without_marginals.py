@@ -1,0 +1,83 @@
+"""A family that only draws and scores parameters is sampled with explicit ones, and has the law of its conjugate twin."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import maitre as mt
+from maitre.moves import Auxiliary
+from maitre.numerics.rng import log_gamma_variate, stream
+from maitre.priors import DirichletProcess
+from maitre.states.mixture import MixtureState, Model
+from maitre.testing import compare_with_enumeration, enumerate_posterior
+
+COUNTS = np.array([0.0, 1.0, 4.0, 6.0, 2.0])
+
+
+class RatesOnly(NamedTuple):
+    x: Any
+    n: Any
+    total: Any
+
+    def clear(s, k):
+        s.n[k], s.total[k] = 0.0, 0.0
+
+    def add(s, k, i):
+        s.n[k] += 1.0
+        s.total[k] += s.x[i]
+
+    def remove(s, k, i):
+        s.n[k] -= 1.0
+        s.total[k] -= s.x[i]
+
+    def n_parameters(s):
+        return 1
+
+    def draw_parameters(s, k, theta, rng):
+        theta[0] = log_gamma_variate(1.3 + s.total[k], rng) - math.log(0.6 + s.n[k])
+
+    def log_likelihood(s, theta, i):
+        return s.x[i] * theta[0] - math.exp(theta[0]) - math.lgamma(s.x[i] + 1.0)
+
+
+@dataclass(frozen=True)
+class Rates(mt.families.Family):
+    statistics = RatesOnly
+
+    def validate(self, data):
+        return np.asarray(data, dtype=float).ravel()
+
+    def encode(self, data):
+        return data
+
+    def allocate(self, encoded, capacity):
+        return RatesOnly(encoded, np.zeros(capacity), np.zeros(capacity))
+
+
+def test_partitions_have_the_law_of_the_conjugate_twin():
+    prior = DirichletProcess(1.0)
+    exact = enumerate_posterior(Model.of(COUNTS[:, None], mt.families.GammaPoisson(1.3, 0.6), prior))
+    model = Model.of(COUNTS, Rates(), prior)
+    state, rng, move = MixtureState(model, np.zeros(5, dtype=int)), stream(1), Auxiliary(2)
+    drawn = np.empty((20_000, 5), dtype=np.int64)
+    for t in range(len(drawn)):
+        move.step(state, rng)
+        drawn[t] = state.canonical_labels()
+    state.audit()
+    distance, expected = compare_with_enumeration(exact, drawn)
+    assert distance < 2.0 * expected
+
+
+def test_sampling_works_by_default_and_says_what_it_cannot_do():
+    posterior = mt.sample(COUNTS, family=Rates(), draws=20, burn_in=10, chains=2, progress=False)
+    assert np.isfinite(posterior.log_joint).all()
+    assert "auxiliary" in posterior.moves
+    with pytest.raises(ValueError, match="predictions need the closed marginals"):
+        posterior.predict(COUNTS)
+    with pytest.raises(ValueError, match="'gibbs' needs the closed marginals"):
+        mt.sample(COUNTS, family=Rates(), moves="gibbs", progress=False)
+    with pytest.raises(ValueError, match="'sequential' needs the closed marginals"):
+        mt.sample(COUNTS, family=Rates(), init="sequential", progress=False)
