@@ -63,7 +63,7 @@ def test_geweke_for_every_prior(prior):
 @pytest.mark.parametrize("prior", [DP, *PRIORS], ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_geweke_long(family, prior, moves):
-    found = scores(family, prior, moves, 30_000)
+    found = scores(family, prior, moves, 10_000)
     assert max(map(abs, found.values())) < 4.5, found
 
 

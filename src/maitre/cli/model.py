@@ -13,7 +13,7 @@ from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.normal_inverse_wishart import NormalInverseWishart
 from maitre.families.product import Product
-from maitre.numerics.distributions import Gamma, Hyperprior
+from maitre.numerics.distributions import Gamma, Hyperprior, short_text
 from maitre.priors.base import GibbsTypePrior
 from maitre.sampling import as_prior
 
@@ -92,10 +92,7 @@ def _values(given: Any, filled: Any) -> str:
 def _short(value: Any) -> str:
     if isinstance(value, Hyperprior):
         return f"{type(value).__name__}({', '.join(f'{number:g}' for number in dataclasses.astuple(value))}) sampled"
-    numbers = np.asarray(value)
-    if numbers.ndim == 0:
-        return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
-    return f"[{_shortened([f'{number:.4g}' for number in numbers.ravel()])}]"
+    return short_text(value)
 
 
 def _shortened(words: list[str], at_most: int = 6) -> str:

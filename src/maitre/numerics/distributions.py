@@ -146,13 +146,18 @@ class Parametrised:
         >>> mt.families.NormalInverseGamma(mean=np.zeros(9), rate=0.5).in_one_line()
         'NormalInverseGamma(mean=[0, 0, 0, …], kappa=0.1, shape=2, rate=0.5, scale=1)'
         """
-        return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in self.describe().items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={short_text(value)}' for name, value in self.describe().items())})"
 
 
-def _short(value: Any) -> str:
+def short_text(value: Any) -> str:
+    """A value for people to read: four digits, and the first three of a long list.
+
+    >>> short_text([1.0, 2.0, 3.0, 4.0])
+    '[1, 2, 3, …]'
+    """
     if isinstance(value, Parametrised):
         return value.in_one_line()
     if isinstance(value, (list, tuple, np.ndarray)):
-        parts = [_short(part) for part in list(value)[:3]]
+        parts = [short_text(part) for part in list(value)[:3]]
         return f"[{', '.join(parts)}{', …' if len(value) > 3 else ''}]"
     return f"{value:.4g}" if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else str(value)
