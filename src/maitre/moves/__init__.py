@@ -10,9 +10,10 @@ from maitre.moves.base import Move, Report
 from maitre.moves.compose import Composed
 from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
+from maitre.moves.split_merge import SplitMerge
 from maitre.states.mixture import Model
 
-REGISTRY: dict[str, type[Move]] = {move.name: move for move in (Gibbs, Auxiliary)}
+REGISTRY: dict[str, type[Move]] = {move.name: move for move in (Gibbs, Auxiliary, SplitMerge)}
 
 
 def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
@@ -38,4 +39,4 @@ def _named(name: str) -> Move:
     return REGISTRY[name]()
 
 
-__all__ = ["REGISTRY", "Auxiliary", "Composed", "FamilyHyperparameters", "Gibbs", "Move", "PriorHyperparameters", "Report", "resolve"]
+__all__ = ["REGISTRY", "Auxiliary", "Composed", "FamilyHyperparameters", "Gibbs", "Move", "PriorHyperparameters", "Report", "SplitMerge", "resolve"]
