@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -27,7 +28,7 @@ from maitre.posterior.posterior import Posterior
 from maitre.priors import REGISTRY as PRIORS
 from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
-from maitre.states.initial import initial_labels
+from maitre.states.initial import initial_labels, parse_init
 from maitre.states.mixture import MixtureState, Model
 
 _POINT_UPDATES = 200_000
@@ -68,7 +69,7 @@ def sample(
     engine : "threads" (or "serial": one thread).
     store : a new folder for the draws; without one they stay in memory if they fit in 512 MB, else go to a temporary folder.
     time_budget : seconds, counted from the first iteration, after which sampling stops with the draws made so far (which then depend on the machine's speed).
-    threads : how many chains run at once; by default all of them.
+    threads : how many chains run at once; by default as many as there are cores, or all of them under a time budget.
 
     Ctrl-C returns the draws made so far; chains that have made far fewer than the others are left out.
 
@@ -90,13 +91,14 @@ def sample(
         raise ValueError(f"unknown engine {engine!r}; expected 'threads' or 'serial'")
     schedules = [resolve(moves, model) for _ in range(chains)]
     streams = [stream(seed, chain) for chain in range(chains)]
-    _ = initial_labels("one" if _is(init, "auto") else init, model, stream(seed))  # an unknown name is an error before anything runs
+    parse_init(init, model)  # an unknown name is an error before anything runs
     names = [*model.prior.hyperpriors(), *(f"family.{name}" for name in model.family.hyperpriors())]
     kept = DrawStore(chains, draws, model.n, names, store)
     stop, clock = Event(), _Clock(time_budget)
     with Progress(chains * (burn_in + draws * thin), progress) as bar:
         runs = [_Chain(model, schedules[c], streams[c], init, kept, c, bar, burn_in, draws, thin, clock) for c in range(chains)]
-        _, interrupted = run_all([lambda run=run: run(stop) for run in runs], stop, 1 if engine == "serial" else threads or chains, bar.poll)  # type: ignore[misc]
+        n_threads = 1 if engine == "serial" else threads or (chains if time_budget else None)
+        _, interrupted = run_all([partial(run, stop) for run in runs], stop, n_threads, bar.poll)
     kept.flush()
     which, n_draws = kept.most_complete()
     stopped_in_burn_in = any(run.stopped_in_burn_in for run in runs)

@@ -68,7 +68,9 @@ def fit(
     time_budget: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Stop sampling after so long, with the draws made so far.", rich_help_panel=_SAMPLING)
     ] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="How many chains run at once; by default all.", rich_help_panel=_SAMPLING)] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="How many chains run at once; by default as many as there are cores.", rich_help_panel=_SAMPLING)
+    ] = None,
 ) -> None:
     """Cluster the rows of a table, without saying how many clusters there are.
 

@@ -103,7 +103,7 @@ def _sampled(job: Job, family: Family) -> Posterior:
         init=job.init,
         progress=not job.quiet,
         time_budget=job.time_budget,
-        threads=job.threads or job.chains,
+        threads=job.threads,
     )
 
 

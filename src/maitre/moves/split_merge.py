@@ -154,8 +154,8 @@ def propose(
         if not accepted:
             clear(s, whole)
             refresh(s, whole)
-    for k in (first, second, left, right, whole):
-        log_join[k] = log_w[sizes[k] + 1] - log_w[sizes[k]] if sizes[k] > 0 else -np.inf
+    for slot in (first, second, left, right, whole):
+        log_join[slot] = log_w[sizes[slot] + 1] - log_w[sizes[slot]] if sizes[slot] > 0 else -np.inf
     occupancy[0] = n_clusters
     occupancy[2] = first_empty(sizes, 0)
     occupancy[1] = max(occupancy[1], max(left, max(right, whole)) + 1, occupancy[2] + 1)

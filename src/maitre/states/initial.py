@@ -17,11 +17,8 @@ NAMES = ("auto", "sequential", "one", "singletons", "random", "kmeans")
 _DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20}
 
 
-def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
-    """Labels of all points; −1 for points that sequential prediction has yet to seat.
-
-    `init` is "sequential", "one", "singletons", "random" or "random:K", "kmeans" or "kmeans:K", or one label per point.
-    """
+def parse_init(init: Any, model: Model) -> tuple[str, int]:
+    """The name of an initialisation and its number of clusters, or a `ValueError`; labels given as such are called "given"."""
     most = most_clusters(model)
     if not isinstance(init, str):
         labels = canonical(init)
@@ -29,21 +26,31 @@ def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
             raise ValueError(f"init has {len(labels)} labels for {model.n} points: give one label per point, or one of {', '.join(NAMES)}")
         if labels.max() >= most:
             raise ValueError(f"init has {labels.max() + 1} clusters; {type(model.prior).__name__} allows at most {most}")
-        return labels
+        return "given", int(labels.max()) + 1
     name, _, number = init.partition(":")
     if name not in NAMES or (number and (name not in _DEFAULT_CLUSTERS or not number.isdigit() or int(number) < 1)):
         raise ValueError(
             f"unknown init {init!r}; expected one of {', '.join(NAMES)} ('random' and 'kmeans' take a number of clusters, as in 'random:50'), or a label vector"
         )
+    if name == "singletons" and most < model.n:
+        raise ValueError(f"init 'singletons' has {model.n} clusters; {type(model.prior).__name__} allows at most {most}: use 'sequential'")
+    return name, min(int(number) if number else _DEFAULT_CLUSTERS.get(name, 1), model.n, most)
+
+
+def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
+    """Labels of all points; −1 for points that sequential prediction has yet to seat.
+
+    `init` is "sequential", "one", "singletons", "random" or "random:K", "kmeans" or "kmeans:K", or one label per point.
+    """
+    name, n_clusters = parse_init(init, model)
+    if name == "given":
+        return canonical(init)
     if name == "sequential":
         return np.full(model.n, -1, dtype=np.int64)
     if name == "one":
         return np.zeros(model.n, dtype=np.int64)
     if name == "singletons":
-        if most < model.n:
-            raise ValueError(f"init 'singletons' has {model.n} clusters; {type(model.prior).__name__} allows at most {most}: use 'sequential'")
         return np.arange(model.n)
-    n_clusters = min(int(number) if number else _DEFAULT_CLUSTERS[name], model.n, most)
     if name == "random":
         labels = np.empty(model.n, dtype=np.int64)
         fill_below(labels, n_clusters, rng)
