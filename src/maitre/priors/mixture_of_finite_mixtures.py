@@ -57,13 +57,14 @@ class MixtureOfFiniteMixtures(GibbsTypePrior):
         values = np.empty(len(k))
         for chunk in np.array_split(np.arange(len(k)), max(1, len(k) // 64)):
             some = k[chunk].astype(np.float64)[:, None]
-            peak, width = self._peak(n, some), 64
+            peak, width = np.zeros_like(some), 128
             while True:
                 first = np.maximum(peak - width, 0.0)
                 terms = self._log_terms(n, some, first + np.arange(2 * width))
                 below = terms.max(axis=1) - _NEGLIGIBLE
                 if np.all(terms[:, -1] < below) and np.all((terms[:, 0] < below) | (first[:, 0] == 0.0)):
                     break
+                peak = self._peak(n, some) if width == 128 else peak
                 width *= 2
             values[chunk] = logsumexp(terms, axis=1)
         return values
