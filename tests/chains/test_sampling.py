@@ -98,8 +98,12 @@ def test_time_budget_returns_what_there_is():
 
 def test_interruption_keeps_the_draws_made_so_far():
     draw(draws=2)  # compiled before the clock starts
-    threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    posterior = draw(draws=200_000)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal; a process started in the background ignores the signal
+    try:
+        threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        posterior = draw(draws=200_000)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert posterior.interrupted
     assert "interrupted" in posterior.summary()
     assert posterior.labels.shape[1] >= 1

@@ -51,7 +51,9 @@ def _draw_hyperparameters(state: MixtureState, rng: RngState) -> None:
 
 
 def _draw_partition(state: MixtureState, partitions: list[tuple[int, ...]], rng: RngState) -> None:
-    log_p = np.array([state.prior.log_probability(np.bincount(labels)) for labels in partitions])
+    n = state.model.n
+    log_v, log_w = state.prior.v_table(n, n), state.prior.w_table(n)
+    log_p = np.array([log_v[max(labels) + 1] + log_w[np.bincount(labels)].sum() for labels in partitions])
     chosen = int(np.searchsorted(np.cumsum(np.exp(log_p)), uniform(rng)))
     state.labels = np.array(partitions[min(chosen, len(partitions) - 1)], dtype=np.int32)
     state.rebuild()
