@@ -25,6 +25,7 @@ from maitre.moves.base import Move, Report
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log
+from maitre.numerics.elementary import is_finite
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, Model, first_empty
 
@@ -46,7 +47,11 @@ def propose(
     scratch: Floats,
     rng: Any,
 ) -> tuple[bool, float, int]:
-    """One proposal; `scans` < 0 means sequential allocation. Needs three empty slots. Returns whether it was accepted, the change of the log joint, and the cost."""
+    """One proposal; `scans` < 0 means sequential allocation. Needs three empty slots.
+
+    Returns whether it was accepted, the change of the log joint, and the cost. A proposal whose ratio is no number (a prior that allows no more clusters, or a density
+    that underflows) is rejected. One function rather than several: its parts share a dozen local variables.
+    """
     n = len(labels)
     i = draw_below(n, rng)
     j = draw_below(n - 1, rng)
@@ -81,7 +86,7 @@ def propose(
             sides[t] = side
         refresh(s, left)
         refresh(s, right)
-    log_q = 0.0
+    log_q, impossible = 0.0, False
     for scan in range(max(scans, 0) + 1):
         last = scan == max(scans, 0)
         for t in range(n_members):
@@ -96,8 +101,8 @@ def propose(
                 chosen = 0 if labels[point] == first else 1
             else:
                 chosen = draw_log(weights, 2, room, rng)
-                if chosen < 0:
-                    chosen = 0
+                impossible = impossible or chosen < 0
+                chosen = max(chosen, 0)
             if last:
                 highest = max(weights[0], weights[1])
                 log_q += weights[chosen] - highest - math.log(math.exp(weights[0] - highest) + math.exp(weights[1] - highest))
@@ -126,7 +131,8 @@ def propose(
     apart = log_marginal(s, left) + log_marginal(s, right)
     log_ratio = log_v[fewer + 1] - log_v[fewer] + log_w[sizes[left]] + log_w[sizes[right]] - log_w[total] + apart - together
     change = log_ratio if splitting else -log_ratio
-    accepted = draw_event(change - log_q if splitting else change + log_q, rng)
+    impossible = impossible or not is_finite(change) or not is_finite(log_q)
+    accepted = not impossible and draw_event(change - log_q if splitting else change + log_q, rng)
     if accepted and splitting:
         labels[i], labels[j] = left, right
         for t in range(n_members):
