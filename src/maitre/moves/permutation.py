@@ -40,9 +40,10 @@ from maitre.states.mixture import MixtureState, Model, seat_all
 _MOST_POINTS_EXACT = 5000
 _FIRST_CAPACITY = 63  # segments open at once
 _UNLIMITED = 2**60
-_COST = 5  # one evaluation here, with the update of a segment, takes about as long as this many in a sweep of Gibbs
-_CLIMBING_SHARE = 2.0 / 3.0  # of burn-in
+_COST = 6  # one evaluation here, with the update of a segment, takes about as long as this many in a sweep of Gibbs
+_CLIMB, _LONGEST_CLIMB = 2.0 / 3.0, 0.9  # of burn-in
 _LONGEST_REST = 7
+_WORTHWHILE = 1e-3  # a gain in log joint, per point, for which climbing goes on without rest
 _NO_MATRIX: Floats = np.zeros((0, 0))
 Order = Literal["uniform", "scan", "projections"]
 
@@ -61,7 +62,7 @@ class Permutation(Move):
     `order` is "uniform" or "scan" (both exact) or "projections" (a hill climber: the posterior is then flagged as not exact); `burn_in_order` is the order used
     before burn-in ends. `method` is "metropolis" or "exact" (O(n³)). `slope` is "adapted", "two_pass", or the number of clusters whose slope is used throughout.
     `integrate_concentration` sums over a Dirichlet process' concentration too, and redraws it afterwards. `weighting` says how rows of counts become vectors
-    for the projections: "counts", "sqrt" (the default for them) or "tfidf". `greedy` climbs to the best partition into segments instead of drawing one.
+    for the projections: "counts", "sqrt" or "tfidf" (the default for them). `greedy` climbs to the best partition into segments instead of drawing one.
     `epsilon` is the share of the sum that the beam may drop at each position (0: no beam), `probation` the number of points for which every segment is kept, and `widest` the most segments kept.
 
     >>> import maitre as mt
@@ -130,8 +131,9 @@ class Permutation(Move):
         return self.order == "projections"
 
     def burn_in(self, share: float) -> None:
-        """The last third of burn-in already uses the order of afterwards: what climbing found has to become a draw."""
-        if share >= _CLIMBING_SHARE:
+        """The last third of burn-in, or less while climbing still gains, already uses the order of afterwards: what climbing found has to become a draw."""
+        gaining = self.climbing and self._pause == 0
+        if share >= (_LONGEST_CLIMB if gaining else _CLIMB):
             self.order = self.order_after
 
     def freeze(self) -> None:
@@ -162,10 +164,11 @@ class Permutation(Move):
         evaluations, _, kept = room.sum(slope, self.beam, rng, mode=HIGHEST if self.greedy else DRAW)
         labels, _ = room.drawn()
         room.state.seat(labels)
-        if room.state.log_joint > self._highest:
-            self._highest, self._pause = room.state.log_joint, 0
+        if room.state.log_joint > self._highest + _WORTHWHILE * room.n:
+            self._pause = 0
         else:  # nothing gained: rest for a while, and longer each time
             self._pause = self._rest = min(2 * self._pause + 1, _LONGEST_REST)
+        self._highest = max(self._highest, room.state.log_joint)
         return Report(_COST * (cost + evaluations), 1, 1, {"beam": kept / room.n})
 
     def _propose(self, room: _Room, cost: int, rng: Any) -> Report:
