@@ -106,7 +106,7 @@ class Permutation(Move):
         self._seen: list[int] = []  # numbers of clusters in burn-in
         self._kept_reference: float | None = None
         self._highest, self._pause, self._rest = -math.inf, 0, 0  # of the climber: the best log joint, and calls to sit out
-        self._room: _Room | None = None
+        self._room: Workspace | None = None
 
     def check(self, model: Model) -> None:
         if not isinstance(model.family, ConjugateFamily):
@@ -145,7 +145,7 @@ class Permutation(Move):
         if not self.frozen:
             self._seen.append(state.n_clusters)
         if self._room is None or self._room.state is not state:
-            self._room = _Room(state, self._vectors(state.model))
+            self._room = Workspace(state, self._vectors(state.model))
         room = self._room
         if self.climbing and self._rest > 0:
             self._rest -= 1
@@ -158,7 +158,7 @@ class Permutation(Move):
             redraw_concentration(state, rng)
         return report
 
-    def _climb(self, room: _Room, cost: int, rng: Any) -> Report:
+    def _climb(self, room: Workspace, cost: int, rng: Any) -> Report:
         """Draw from p(C, x) restricted to segments, with the local slope of log V."""
         slope = local_slope(room.state.log_v_at, room.state.n_clusters, room.n)
         evaluations, _, kept = room.sum(slope, self.beam, rng, mode=HIGHEST if self.greedy else DRAW)
@@ -171,7 +171,7 @@ class Permutation(Move):
         self._highest = max(self._highest, room.state.log_joint)
         return Report(_COST * (cost + evaluations), 1, 1, {"beam": kept / room.n})
 
-    def _propose(self, room: _Room, cost: int, rng: Any) -> Report:
+    def _propose(self, room: Workspace, cost: int, rng: Any) -> Report:
         state, log_a = room.state, self._log_a(room.state)
         old = state.n_clusters
         slope = local_slope(log_a, self._reference(state), room.n)
@@ -188,7 +188,7 @@ class Permutation(Move):
             state.seat(labels)
         return Report(_COST * (cost + evaluations), 1, int(accepted), {"beam": kept / room.n, "outside_beam": float(not supported)})
 
-    def _draw_exactly(self, room: _Room, cost: int, rng: Any) -> Report:
+    def _draw_exactly(self, room: Workspace, cost: int, rng: Any) -> Report:
         log_b = np.full((room.n, room.n), -np.inf)
         evaluations, _, _ = room.sum(0.0, Beam(0.0, 0, _UNLIMITED), rng, mode=SUM, log_b=log_b)
         room.draw_by_number(log_b, self._log_a(room.state)(np.arange(room.n + 1)), rng)
@@ -229,7 +229,7 @@ def redraw_concentration(state: MixtureState, rng: Any) -> None:
     state.set_prior({"concentration": draw_concentration_afresh(state.model.n, state.n_clusters, state.model.prior.concentration, rng)})  # type: ignore[attr-defined]
 
 
-class _Room:
+class Workspace:
     """What the move needs beside a state: slots for segments, an order, and the arrays of the dynamic program."""
 
     def __init__(self, state: MixtureState, vectors: Any) -> None:
