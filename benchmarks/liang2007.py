@@ -29,6 +29,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from datasets import corpus, mnist_digits, present
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 from scipy.special import gammaln
 from threadpoolctl import threadpool_limits
 
@@ -52,7 +53,7 @@ PANELS = {
     "f": ("40 dimensions, 80 clusters", "gaussian", (40, 80), "sequential"),
     "g": ("10 dimensions, 40 clusters", "gaussian", (10, 40), "sequential"),
     "h": ("80 dimensions, 40 clusters", "gaussian", (80, 40), "sequential"),
-    "i": ("10,000 MNIST digits", "mnist", (50, 16.0), "sequential"),
+    "i": ("MNIST digits", "mnist", (50, 16.0), "sequential"),
     "j": ("2246 AP documents", "ap", (), "sequential"),
 }
 
@@ -187,7 +188,7 @@ def profiles(axes: Any) -> str:
             f"n = 500, ε = 1e-32, probation {probation}: the beam keeps {share:.4f} of g'(n) with {kept / n:.1f} segments on average (of {(n + 1) / 2:.0f})."
         )
     axes[0].set(ylabel="log contribution", title="Figure 2: summation profiles")
-    axes[1].set(xlabel="segment length m", ylabel="share of g(r)")
+    axes[1].set(xlabel="segment length m (up to 60)", ylabel="share of g(r)", xlim=(0, 60))
     axes[0].legend(fontsize=7)
     return "\n".join(lines)
 
@@ -234,6 +235,9 @@ def draw_panel(axis: Any, panel: str, traces: dict[str, list[Any]], truth: float
     if truth is not None:
         axis.axhline(truth, color="k", lw=0.7, ls=":")
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(10, (1.0, 3.0)))
+    axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    axis.xaxis.set_minor_locator(NullLocator())
     axis.set_title(f"({panel}) {PANELS[panel][0]}", fontsize=9)
     axis.tick_params(labelsize=7)
 

@@ -22,6 +22,7 @@ FORMS = {
     "metropolis": {"slope": 2, "epsilon": 0.0},
     "beam": {"slope": 2, "epsilon": 0.2, "probation": 0},
     "probation": {"slope": 1, "epsilon": 0.3, "probation": 1},
+    "widest": {"slope": 2, "epsilon": 1e-9, "probation": 0, "widest": 1},
     "two_pass": {"slope": "two_pass", "epsilon": 0.0},
     "two_pass_beam": {"slope": "two_pass", "epsilon": 0.2, "probation": 0},
 }
@@ -253,3 +254,32 @@ def test_what_the_model_does_not_allow(options, message):
     model = Model.of(np.zeros((6000, 1)) + np.arange(6000.0)[:, None], mt.families.KnownCovarianceGaussian(0.0, 4.0, 1.0), DirichletProcess(1.0))
     with pytest.raises(ValueError, match=message):
         Permutation(**options).check(model)
+
+
+def test_climbing_respects_a_finite_prior_and_given_moves_are_not_shared_between_chains():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(200, 3)) + 20.0 * rng.integers(0, 6, size=(200, 1))
+    move = Permutation()
+    posterior = mt.sample(
+        x,
+        family=mt.families.KnownCovarianceGaussian(0.0, 400.0, 1.0),
+        prior=mt.priors.FiniteDirichlet(3, 1.0),
+        moves=[Gibbs(), move],
+        draws=5,
+        burn_in=15,
+        progress=False,
+    )
+    assert posterior.n_clusters.max() <= 3
+    assert np.isfinite(posterior.log_joint).all()
+    assert not move.frozen
+    again = mt.sample(
+        x,
+        family=mt.families.KnownCovarianceGaussian(0.0, 400.0, 1.0),
+        prior=mt.priors.FiniteDirichlet(3, 1.0),
+        moves=[Gibbs(), move],
+        draws=5,
+        burn_in=15,
+        threads=1,
+        progress=False,
+    )
+    np.testing.assert_array_equal(posterior.labels, again.labels)

@@ -38,7 +38,24 @@ def test_work_is_shared_evenly_and_the_schedule_frozen_after_burn_in():
     assert cheap.calls - calls == 50
     summary = composed.summary()["dear"]
     assert summary.pop("seconds") >= 0.0
-    assert summary == {"repeats": 1, "operations": 100.0, "accepted": 0.5}
+    assert summary == {"repeats": 1, "period": 1, "operations": 100.0, "accepted": 0.5}
+
+
+def test_the_first_move_sets_the_pace():
+    cheap, dear = Costing("cheap", 10), Costing("dear", 100)
+    composed = Composed([cheap, dear])
+    for _ in range(30):
+        composed.step(None, None)
+    assert composed.periods == [1, 10]
+    composed.freeze()
+    calls = dear.calls
+    for _ in range(50):
+        composed.step(None, None)
+    assert dear.calls - calls == 5
+    half = Composed([Costing("first", 100), Costing("second", 10)], followers=0.5)
+    for _ in range(20):
+        half.step(None, None)
+    assert half.repeats == [1, 5]
 
 
 def test_names_become_moves():

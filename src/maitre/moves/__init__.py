@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 from maitre.moves.auxiliary import Auxiliary
 from maitre.moves.base import Move, Report
@@ -26,6 +27,7 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     if isinstance(moves, str):
         moves = (model.family.MOVES if automatic else moves).split("+")
     parts = [moves] if isinstance(moves, Move) else list(moves)
+    parts = [deepcopy(part) for part in parts]  # a move adapts to its chain
     always: list[Move] = []
     if model.prior.hyperpriors():
         always.append(PriorHyperparameters())

@@ -162,8 +162,9 @@ class Permutation(Move):
         """Draw from p(C, x) restricted to segments, with the local slope of log V."""
         slope = local_slope(room.state.log_v_at, room.state.n_clusters, room.n)
         evaluations, _, kept = room.sum(slope, self.beam, rng, mode=HIGHEST if self.greedy else DRAW)
-        labels, _ = room.drawn()
-        room.state.seat(labels)
+        labels, n_clusters = room.drawn()
+        if np.isfinite(room.state.log_v_at(np.array([n_clusters]))[0]):  # a finite prior may not allow so many
+            room.state.seat(labels)
         if room.state.log_joint > self._highest + _WORTHWHILE * room.n:
             self._pause = 0
         else:  # nothing gained: rest for a while, and longer each time

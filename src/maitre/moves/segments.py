@@ -20,7 +20,7 @@ from maitre.families.statistics import absorb, add, clear, log_predictive, prefe
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_log
-from maitre.numerics.elementary import fast_exp
+from maitre.numerics.elementary import fast_exp, is_finite
 
 DRAW, HIGHEST, SUM = 0, 1, 2
 FULL = -1
@@ -103,7 +103,7 @@ def sum_segments(
         for k in range(n_slots):
             scratch[k] = fast_exp(weights[k] - largest)
             total += scratch[k]
-        if not largest > -np.inf or not total < np.inf:
+        if not (is_finite(largest) and is_finite(total)):
             return NOT_A_NUMBER, False, r
         dropped = 0.0
         while epsilon > 0.0:
