@@ -10,10 +10,12 @@ from maitre.moves.base import Move, Report
 from maitre.moves.compose import Composed
 from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
+from maitre.moves.links import ExplicitLinks, Links
 from maitre.moves.split_merge import SplitMerge
+from maitre.priors.distance_dependent import DistanceDependent
 from maitre.states.mixture import Model
 
-REGISTRY: dict[str, type[Move]] = {move.name: move for move in (Gibbs, Auxiliary, SplitMerge)}
+REGISTRY: dict[str, type[Move]] = {move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Links, ExplicitLinks)}
 
 
 def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
@@ -27,10 +29,19 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
         always.append(PriorHyperparameters())
     if model.family.hyperpriors():
         always.append(FamilyHyperparameters())
-    best = "gibbs" if isinstance(model.family, ConjugateFamily) else "auxiliary"
+    collapsed, explicit = ("links", "explicit_links") if isinstance(model.prior, DistanceDependent) else ("gibbs", "auxiliary")
+    best = collapsed if isinstance(model.family, ConjugateFamily) else explicit
     composed = Composed([part if isinstance(part, Move) else _named(best if part.strip() == "auto" else part.strip()) for part in parts], always)
+    for move in (*composed.shared, *composed.always):
+        _check_prior(move, model)
     composed.check(model)
     return composed
+
+
+def _check_prior(move: Move, model: Model) -> None:
+    if not isinstance(model.prior, move.priors):
+        suited = [name for name, other in REGISTRY.items() if isinstance(model.prior, other.priors)]
+        raise ValueError(f"move {move.name!r} does not work with the prior {type(model.prior).__name__}; those that do are {', '.join(map(repr, suited))}")
 
 
 def _named(name: str) -> Move:
@@ -39,4 +50,4 @@ def _named(name: str) -> Move:
     return REGISTRY[name]()
 
 
-__all__ = ["REGISTRY", "Auxiliary", "Composed", "FamilyHyperparameters", "Gibbs", "Move", "PriorHyperparameters", "Report", "SplitMerge", "resolve"]
+__all__ = ["REGISTRY", "Auxiliary", "Composed", "ExplicitLinks", "FamilyHyperparameters", "Gibbs", "Links", "Move", "PriorHyperparameters", "Report", "SplitMerge", "resolve"]

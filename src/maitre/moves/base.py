@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 from maitre.numerics.rng import RngState
+from maitre.priors.base import GibbsTypePrior, Prior
 from maitre.states.mixture import Model
 
 
@@ -21,6 +22,7 @@ class Move(ABC):
     """One kernel of a Markov chain."""
 
     name: ClassVar[str]
+    priors: ClassVar[type[Prior]] = GibbsTypePrior  # the kind of prior, and so of state, that the move is for
     exact: bool = True
 
     @abstractmethod

@@ -1,0 +1,330 @@
+"""Gibbs sampling of links (Blei & Frazier 2011; Socher & Manning for links with cycles), tables integrated out or with explicit parameters.
+
+Target: p(links, x) = ∏_i p(c_i) ∏_tables p(x_table). A step cuts the link of one point i and draws a new one from its full conditional. After the cut the points
+behind i, X_i, are a table of their own. A link to i itself or to somebody in X_i (which closes a cycle) leaves them alone; a link to j elsewhere joins them to j's table k:
+
+    p(c_i = j | rest) ∝ w(i, j) for j in X_i,    w(i, j) · p(x_k ∪ X_i) / (p(x_k) p(X_i)) otherwise,    w(i, j) = f(d_ij), or α for j = i.
+
+The factor depends on the table only and is computed once for each. Whichever side of a cut is smaller is walked through; the other's statistics follow by subtraction.
+
+With explicit parameters (`ExplicitLinks`) a table has θ_k and the factor is ∏_{l∈X_i} F(x_l; θ_k); X_i alone is weighed by the mean over m parameters: the table's own if X_i
+was a table before the cut (the old link was within X_i), fresh draws from the base measure otherwise. That is Neal's Algorithm 8 (2000) for links, and exact: a step
+begins by drawing θ_k | x_k for every table and ends by forgetting them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from maitre.families.base import ConjugateFamily
+from maitre.families.statistics import add, clear, draw_parameters, log_likelihood, log_marginal, merge, subtract, supports
+from maitre.moves.auxiliary import draw_all_parameters, parameter_count, total_log_likelihood
+from maitre.moves.base import Move, Report
+from maitre.moves.gibbs import NOT_A_NUMBER
+from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.compilation import kernel
+from maitre.numerics.draw import draw_log, shuffle
+from maitre.numerics.rng import RngState
+from maitre.priors.distance_dependent import DistanceDependent
+from maitre.states.links import LinksState, cut, find_behind, find_table, link
+from maitre.states.mixture import Model
+
+
+@kernel
+def relink(
+    s: Any,
+    order: Ints,
+    begin: int,
+    candidates: Any,
+    seating: Any,
+    log_marginals: Floats,
+    factors: Floats,
+    scored: Ints,
+    weights: Floats,
+    scratch: Floats,
+    rng: Any,
+) -> tuple[int, float, int, int]:
+    """A new link for every point of `order[begin:]`; a point without a seat gets one.
+
+    One loop rather than several functions: its parts share a dozen local variables and the family's statistics. Returns where it stopped (early if no slot is left),
+    the change of the log joint, the number of tables weighed and the number of points that changed tables.
+    """
+    labels, sizes, marks = seating.labels, seating.sizes, seating.marks
+    part, remainder, joined = len(sizes) - 1, len(sizes) - 2, len(sizes) - 3
+    change, evaluations, moved = 0.0, 0, 0
+    stopped = len(order)
+    for t in range(begin, len(order)):
+        if seating.n_free[0] == 0:
+            stopped = t
+            break
+        i = np.int64(order[t])
+        old, own = np.int64(seating.links[i]), np.int64(labels[i])
+        # Which side of the cut is smaller? `behind`: the members are the points behind i; otherwise they are the others of its table (none if i closes the cycle).
+        limit = sizes[own] // 2 if own >= 0 else 1
+        behind, n_members = True, 1
+        if old == i:
+            behind, n_members = False, 0
+            seating.clock[0] += 1
+        else:
+            n_members = find_behind(seating, i, old, limit)
+            if n_members > limit:
+                behind = False
+                n_members = find_table(seating, old, i)
+        now = seating.clock[0]
+        whole = not behind and n_members == 0
+        if whole:
+            now = -1
+        # Statistics of X_i and of the table that it has left.
+        alone, log_alone, log_left = own, 0.0, 0.0
+        if whole:
+            log_alone = log_marginals[own]
+        else:
+            clear(s, part)
+            for position in range(n_members):
+                add(s, part, seating.members[position])
+            log_part, log_remainder = log_marginal(s, part), 0.0
+            if own >= 0:
+                clear(s, remainder)
+                merge(s, remainder, own)
+                subtract(s, remainder, part)
+                log_remainder = log_marginal(s, remainder)
+            alone, log_alone, log_left = (part, log_part, log_remainder) if behind else (remainder, log_remainder, log_part)
+            if own >= 0:
+                factors[own] = log_marginals[own] - log_alone - log_left
+        # Weights of the candidates.
+        row, n_candidates = candidates.start[i], candidates.start[i + 1] - candidates.start[i]
+        for c in range(n_candidates):
+            j = np.int64(candidates.targets[row + c])
+            k = np.int64(labels[j])
+            value = candidates.log_weights[row + c]
+            if j != i and k < 0:
+                value = -np.inf
+            elif j != i and value > -np.inf and not (k == own and (marks[j] == now) == behind):
+                if k != own and scored[k] != seating.clock[0]:
+                    clear(s, joined)
+                    merge(s, joined, k)
+                    merge(s, joined, alone)
+                    factors[k] = log_marginal(s, joined) - log_marginals[k] - log_alone
+                    scored[k] = seating.clock[0]
+                    evaluations += 1
+                value += factors[k]
+            weights[c] = value
+        evaluations += 1
+        chosen = draw_log(weights, n_candidates, scratch, rng)
+        if chosen < 0:
+            stopped = -1 - t
+            break
+        new = np.int64(candidates.targets[row + chosen])
+        if own >= 0:
+            change += weights[chosen] - weights[seating.choice[i]]
+        k = np.int64(labels[new])
+        joins = new != i and not (k == own and (marks[new] == now) == behind)
+        cut(seating, i)
+        seating.choice[i] = chosen
+        if own >= 0 and (k == own if joins else whole):  # the tables are as before
+            link(seating, i, new)
+            continue
+        if not whole:  # X_i leaves its table: the smaller side gets a new slot
+            slot = seating.free[seating.n_free[0] - 1]
+            seating.n_free[0] -= 1
+            clear(s, slot)
+            merge(s, slot, part)
+            for position in range(n_members):
+                labels[seating.members[position]] = slot
+            sizes[slot] = n_members
+            moved += n_members
+            if own >= 0:
+                subtract(s, own, part)
+                sizes[own] -= n_members
+                log_marginals[own] = log_left if behind else log_alone
+            log_marginals[slot] = log_alone if behind else log_left
+            alone = slot if behind else own
+        if joins:  # two tables become one: the members of the smaller move
+            small, large, point = (alone, k, i) if sizes[alone] <= sizes[k] else (k, alone, new)
+            log_joined = factors[k] + log_marginals[k] + log_alone
+            n_members = find_table(seating, point, -1)
+            for position in range(n_members):
+                labels[seating.members[position]] = large
+            merge(s, large, small)
+            sizes[large] += sizes[small]
+            sizes[small] = 0
+            log_marginals[large] = log_joined
+            seating.free[seating.n_free[0]] = small
+            seating.n_free[0] += 1
+            moved += n_members
+        link(seating, i, new)
+    return stopped, change, evaluations, moved
+
+
+@kernel
+def relink_with_parameters(
+    s: Any,
+    order: Ints,
+    begin: int,
+    candidates: Any,
+    seating: Any,
+    theta: Floats,
+    fresh: Floats,
+    log_fresh: Floats,
+    factors: Floats,
+    scored: Ints,
+    weights: Floats,
+    scratch: Floats,
+    rng: Any,
+) -> tuple[int, int]:
+    """The same with explicit parameters: theta[k] of table k; `fresh` has a row for each parameter that X_i alone may have. Statistics are not kept up to date.
+
+    Returns where it stopped and the number of likelihoods.
+    """
+    labels, sizes, marks, members = seating.labels, seating.sizes, seating.marks, seating.members
+    n_fresh, n_parameters, empty = len(fresh), theta.shape[1], len(sizes) - 1
+    evaluations = 0
+    stopped = len(order)
+    for t in range(begin, len(order)):
+        if seating.n_free[0] == 0:
+            stopped = t
+            break
+        i = np.int64(order[t])
+        own = np.int64(labels[i])
+        n_members = find_behind(seating, i, -1, len(labels))
+        now = seating.clock[0]
+        whole = marks[seating.links[i]] == now
+        highest = -np.inf
+        for a in range(n_fresh):
+            if a == 0 and whole:
+                for p in range(n_parameters):
+                    fresh[0, p] = theta[own, p]
+            else:
+                draw_parameters(s, empty, fresh[a], rng)
+            log_fresh[a] = 0.0
+            for position in range(n_members):
+                log_fresh[a] += log_likelihood(s, fresh[a], members[position])
+            highest = max(highest, log_fresh[a])
+        total = 0.0
+        for a in range(n_fresh):
+            total += math.exp(log_fresh[a] - highest)
+        log_alone = highest + math.log(total / n_fresh)
+        evaluations += n_fresh * n_members
+        row, n_candidates = candidates.start[i], candidates.start[i + 1] - candidates.start[i]
+        for c in range(n_candidates):
+            j = candidates.targets[row + c]
+            k = labels[j]
+            value = candidates.log_weights[row + c]
+            if marks[j] == now:
+                value += log_alone
+            elif value > -np.inf:
+                if scored[k] != now:
+                    factors[k] = 0.0
+                    for position in range(n_members):
+                        factors[k] += log_likelihood(s, theta[k], members[position])
+                    scored[k] = now
+                    evaluations += n_members
+                value += factors[k]
+            weights[c] = value
+        chosen = draw_log(weights, n_candidates, scratch, rng)
+        if chosen < 0:
+            stopped = -1 - t
+            break
+        new = np.int64(candidates.targets[row + chosen])
+        k = np.int64(labels[new])
+        if marks[new] == now:
+            a = draw_log(log_fresh, n_fresh, scratch, rng)
+            k = own if whole else seating.free[seating.n_free[0] - 1]
+            seating.n_free[0] -= 0 if whole else 1
+            for p in range(n_parameters):
+                theta[k, p] = fresh[a, p]
+        if k != own:
+            for position in range(n_members):
+                labels[members[position]] = k
+            sizes[k] += n_members
+            sizes[own] -= n_members
+            if sizes[own] == 0:
+                seating.free[seating.n_free[0]] = own
+                seating.n_free[0] += 1
+        cut(seating, i)
+        link(seating, i, new)
+        seating.choice[i] = chosen
+    return stopped, evaluations
+
+
+def relink_points(state: LinksState, order: Ints, rng: Any) -> Report:
+    """Redraw the links of the points in `order`, one after the other, making room for more tables when needed."""
+    begin = operations = moved = 0
+    room = np.zeros((2, state.n_most_candidates))
+    while True:
+        arrays = (state.candidates, state.seating, state.log_marginals, state.factors, state.scored, room[0], room[1])
+        stopped, change, evaluations, changed = state.run(relink, order, begin, *arrays, rng)
+        state.log_joint += change
+        state.changes += changed
+        operations += evaluations
+        moved += changed
+        if stopped < 0:
+            raise ValueError(NOT_A_NUMBER.format(point=order[-1 - stopped]))
+        if stopped == len(order):
+            return Report(operations, len(order), moved)
+        state.make_room()
+        begin = stopped
+
+
+class Links(Move):
+    """Collapsed Gibbs over links: every point's link is redrawn given all others, and with it moves everybody behind the point."""
+
+    name = "links"
+    priors = DistanceDependent
+
+    def check(self, model: Model) -> None:
+        family = type(model.family).__name__
+        if not isinstance(model.family, ConjugateFamily):
+            raise ValueError(f"move 'links' needs the closed marginals of a conjugate family; {family} has none: use moves='explicit_links'")
+        if not supports(model.family.statistics, "merge", "subtract"):
+            raise ValueError(f"move 'links' joins and parts whole tables; the statistics of {family} have no 'merge' and 'subtract': write them, they are a few lines each")
+
+    def step(self, state: LinksState, rng: RngState) -> Report:
+        order = np.arange(state.model.n)
+        shuffle(order, rng)
+        return relink_points(state, order, rng)
+
+
+class ExplicitLinks(Move):
+    """Gibbs over links with explicit table parameters, `n_auxiliary` of them for a new table: for any family that can draw and score parameters."""
+
+    name = "explicit_links"
+    priors = DistanceDependent
+
+    def __init__(self, n_auxiliary: int = 1) -> None:
+        if n_auxiliary < 1:
+            raise ValueError(f"n_auxiliary is {n_auxiliary}; at least one auxiliary parameter is needed")
+        self.n_auxiliary = n_auxiliary
+
+    def check(self, model: Model) -> None:
+        if not supports(model.family.statistics, "n_parameters", "draw_parameters", "log_likelihood"):
+            raise ValueError(f"move 'explicit_links' needs a family that draws and scores parameters; {type(model.family).__name__} does not: use moves='links'")
+
+    def step(self, state: LinksState, rng: RngState) -> Report:
+        order = np.arange(state.model.n)
+        shuffle(order, rng)
+        state.rebuild()
+        n_parameters = int(state.run(parameter_count))
+        theta, fresh = np.zeros((state.capacity, n_parameters)), np.zeros((self.n_auxiliary, n_parameters))
+        state.run(draw_all_parameters, state.sizes, theta, rng)
+        room, log_fresh = np.zeros((2, max(state.n_most_candidates, self.n_auxiliary))), np.zeros(self.n_auxiliary)
+        begin = operations = 0
+        while True:
+            arrays = (state.candidates, state.seating, theta, fresh, log_fresh, state.factors, state.scored, room[0], room[1])
+            stopped, evaluations = state.run(relink_with_parameters, order, begin, *arrays, rng)
+            operations += evaluations
+            if stopped < 0:
+                raise ValueError(NOT_A_NUMBER.format(point=order[-1 - stopped]))
+            if stopped == len(order):
+                break
+            state.make_room()
+            theta = np.concatenate([theta, np.zeros((state.capacity - len(theta), n_parameters))])
+            begin = stopped
+        state.rebuild()
+        if not state.collapsed:
+            state.explicit_log_likelihood = float(state.run(total_log_likelihood, state.labels, theta))
+        state.log_joint = state.compute_log_joint()
+        return Report(operations, state.model.n, state.model.n)
