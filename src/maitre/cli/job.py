@@ -24,7 +24,7 @@ from maitre.families.product import Product
 from maitre.numerics.arrays import Floats, Ints
 from maitre.partitions import adjusted_rand
 from maitre.posterior.posterior import Posterior
-from maitre.priors.base import GibbsTypePrior
+from maitre.priors.base import Prior
 from maitre.sampling import sample
 
 
@@ -35,7 +35,7 @@ class Job:
     name: str
     data: Any
     family: Family
-    prior: GibbsTypePrior
+    prior: Prior
     out: Path
     truth: Any = None  # labels to compare with
     moves: str = "auto"

@@ -21,7 +21,7 @@ from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.product import Product
 from maitre.moves import Move
 from maitre.numerics.arrays import Floats, Ints
-from maitre.priors.base import GibbsTypePrior
+from maitre.priors.base import Prior
 from maitre.sampling import sample
 
 
@@ -59,7 +59,7 @@ class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         family: Family | str | None = None,
-        prior: GibbsTypePrior | str | None = None,
+        prior: Prior | str | None = None,
         moves: str | Move | Sequence[str | Move] = "auto",
         draws: int | None = None,
         burn_in: int | None = None,

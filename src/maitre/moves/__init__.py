@@ -50,4 +50,17 @@ def _named(name: str) -> Move:
     return REGISTRY[name]()
 
 
-__all__ = ["REGISTRY", "Auxiliary", "Composed", "ExplicitLinks", "FamilyHyperparameters", "Gibbs", "Links", "Move", "PriorHyperparameters", "Report", "SplitMerge", "resolve"]
+__all__ = [
+    "REGISTRY",
+    "Auxiliary",
+    "Composed",
+    "ExplicitLinks",
+    "FamilyHyperparameters",
+    "Gibbs",
+    "Links",
+    "Move",
+    "PriorHyperparameters",
+    "Report",
+    "SplitMerge",
+    "resolve",
+]

@@ -60,8 +60,8 @@ def relink(
         if seating.n_free[0] == 0:
             stopped = t
             break
-        i = np.int64(order[t])
-        old, own = np.int64(seating.links[i]), np.int64(labels[i])
+        i = int(order[t])
+        old, own = int(seating.links[i]), int(labels[i])
         # Which side of the cut is smaller? `behind`: the members are the points behind i; otherwise they are the others of its table (none if i closes the cycle).
         limit = sizes[own] // 2 if own >= 0 else 1
         behind, n_members = True, 1
@@ -97,8 +97,8 @@ def relink(
         # Weights of the candidates.
         row, n_candidates = candidates.start[i], candidates.start[i + 1] - candidates.start[i]
         for c in range(n_candidates):
-            j = np.int64(candidates.targets[row + c])
-            k = np.int64(labels[j])
+            j = int(candidates.targets[row + c])
+            k = int(labels[j])
             value = candidates.log_weights[row + c]
             if j != i and k < 0:
                 value = -np.inf
@@ -117,10 +117,10 @@ def relink(
         if chosen < 0:
             stopped = -1 - t
             break
-        new = np.int64(candidates.targets[row + chosen])
+        new = int(candidates.targets[row + chosen])
         if own >= 0:
             change += weights[chosen] - weights[seating.choice[i]]
-        k = np.int64(labels[new])
+        k = int(labels[new])
         joins = new != i and not (k == own and (marks[new] == now) == behind)
         cut(seating, i)
         seating.choice[i] = chosen
@@ -187,8 +187,8 @@ def relink_with_parameters(
         if seating.n_free[0] == 0:
             stopped = t
             break
-        i = np.int64(order[t])
-        own = np.int64(labels[i])
+        i = int(order[t])
+        own = int(labels[i])
         n_members = find_behind(seating, i, -1, len(labels))
         now = seating.clock[0]
         whole = marks[seating.links[i]] == now
@@ -228,8 +228,8 @@ def relink_with_parameters(
         if chosen < 0:
             stopped = -1 - t
             break
-        new = np.int64(candidates.targets[row + chosen])
-        k = np.int64(labels[new])
+        new = int(candidates.targets[row + chosen])
+        k = int(labels[new])
         if marks[new] == now:
             a = draw_log(log_fresh, n_fresh, scratch, rng)
             k = own if whole else seating.free[seating.n_free[0] - 1]
@@ -280,7 +280,9 @@ class Links(Move):
         if not isinstance(model.family, ConjugateFamily):
             raise ValueError(f"move 'links' needs the closed marginals of a conjugate family; {family} has none: use moves='explicit_links'")
         if not supports(model.family.statistics, "merge", "subtract"):
-            raise ValueError(f"move 'links' joins and parts whole tables; the statistics of {family} have no 'merge' and 'subtract': write them, they are a few lines each")
+            raise ValueError(
+                f"move 'links' joins and parts whole tables; the statistics of {family} have no 'merge' and 'subtract': write them, they are a few lines each"
+            )
 
     def step(self, state: LinksState, rng: RngState) -> Report:
         order = np.arange(state.model.n)
@@ -301,7 +303,9 @@ class ExplicitLinks(Move):
 
     def check(self, model: Model) -> None:
         if not supports(model.family.statistics, "n_parameters", "draw_parameters", "log_likelihood"):
-            raise ValueError(f"move 'explicit_links' needs a family that draws and scores parameters; {type(model.family).__name__} does not: use moves='links'")
+            raise ValueError(
+                f"move 'explicit_links' needs a family that draws and scores parameters; {type(model.family).__name__} does not: use moves='links'"
+            )
 
     def step(self, state: LinksState, rng: RngState) -> Report:
         order = np.arange(state.model.n)

@@ -21,6 +21,8 @@ from maitre.numerics.distributions import Gamma, Hyperparameter, Hyperprior
 from maitre.priors.base import Prior
 from maitre.priors.decays import Decay, Evaluated, Exponential
 
+DEFAULT_CONCENTRATION = Gamma(1.0, 1.0)
+
 
 @dataclass(frozen=True)
 class DistanceDependent(Prior):
@@ -40,7 +42,7 @@ class DistanceDependent(Prior):
 
     distances: Any
     decay: Any
-    concentration: Hyperparameter = Gamma(1.0, 1.0)
+    concentration: Hyperparameter = DEFAULT_CONCENTRATION
     sequential: bool = False
 
     POSITIVE: ClassVar[tuple[str, ...]] = ("concentration",)
@@ -65,7 +67,7 @@ class DistanceDependent(Prior):
         radius: float | None = None,
         metric: str = "euclidean",
         decay: Any = None,
-        concentration: Hyperparameter = Gamma(1.0, 1.0),
+        concentration: Hyperparameter = DEFAULT_CONCENTRATION,
         sequential: bool = False,
     ) -> DistanceDependent:
         """Candidates from coordinates: the `k` nearest neighbours (10 if nothing is said), or all points within `radius`.
@@ -78,7 +80,9 @@ class DistanceDependent(Prior):
     def check_size(self, n: int) -> None:
         """A `ValueError` unless there are distances for exactly n points."""
         if self.distances.n != n:
-            raise ValueError(f"the distances are between {self.distances.n} points; the data have {n}: give one row and one column of distances per row of the data")
+            raise ValueError(
+                f"the distances are between {self.distances.n} points; the data have {n}: give one row and one column of distances per row of the data"
+            )
 
     def hyperpriors(self) -> dict[str, Hyperprior]:
         return super().hyperpriors() | {f"decay.{name}": prior for name, prior in self.decay.hyperpriors().items()}
@@ -110,7 +114,9 @@ def _evaluated(distances: Distances, function: Any) -> tuple[Distances, Evaluate
     """Distances −log f(d), which with the decay exp(−d) give the same prior; pairs with f = 0 are no candidates."""
     weights = np.asarray(function(distances.values), dtype=np.float64)
     if weights.shape != distances.values.shape:
-        raise ValueError(f"the decay gave an array of shape {weights.shape} for distances of shape {distances.values.shape}; expected a weight for each distance")
+        raise ValueError(
+            f"the decay gave an array of shape {weights.shape} for distances of shape {distances.values.shape}; expected a weight for each distance"
+        )
     bad = ~np.isfinite(weights) | (weights < 0.0)
     if bad.any():
         worst = int(np.flatnonzero(bad)[0])

@@ -49,6 +49,7 @@ class ClusterState(ABC):
     """
 
     statistics: Any
+    labels: Slots  # the slot of every point, −1 without a seat
     sizes: Ints  # of every slot
     capacity: int  # how many slots there are
     log_joint: float
@@ -75,6 +76,22 @@ class ClusterState(ABC):
         """Present values of the hyper-parameters that are sampled; a family's are prefixed with "family."."""
         values = {name: float(getattr(self.prior, name)) for name in self.model.prior.hyperpriors()}
         return values | {f"family.{name}": float(getattr(self.family, name)) for name in self.model.family.hyperpriors()}
+
+    @abstractmethod
+    def canonical_labels(self) -> Ints:
+        """The partition, clusters numbered in order of first appearance."""
+
+    @abstractmethod
+    def rebuild(self) -> None:
+        """Statistics from the labels alone: rounding errors of many updates go away."""
+
+    @abstractmethod
+    def tidy(self) -> None:
+        """Housekeeping between iterations."""
+
+    @abstractmethod
+    def audit(self, tolerance: float = 1e-8) -> None:
+        """Raise `AssertionError` unless every derived quantity agrees with a fresh build."""
 
     @abstractmethod
     def log_prior_of_partition(self) -> float:

@@ -186,8 +186,6 @@ def score_tables(s: Any, sizes: Ints, log_marginals: Floats) -> None:
 class LinksState(ClusterState):
     """Links between points, their tables and the tables' statistics. `links` holds whom each point links to (itself is allowed), −1 for no seat yet."""
 
-    prior: DistanceDependent
-
     def __init__(self, model: Model, links: Any, compiled: bool = True) -> None:
         super().__init__(model, compiled)
         self.distances = _possible(self.prior, fixed=not model.prior.decay.hyperpriors())  # type: ignore[attr-defined]
@@ -231,9 +229,11 @@ class LinksState(ClusterState):
     def _seat(self, links: Slots) -> None:
         """Everything from the links."""
         n = self.model.n
-        lists = (np.full(n, -1, dtype=np.int32) for _ in range(4))
-        slots, clock = (np.zeros(0, dtype=np.int64) for _ in range(3)), np.zeros(1, dtype=np.int64)
-        self.seating = Seating(links.copy(), self._choices(links), *lists, *slots, np.zeros(n, dtype=np.int64), clock, np.empty(n, dtype=np.int32))
+        first, following, preceding, labels = (np.full(n, -1, dtype=np.int32) for _ in range(4))
+        sizes, free, n_free = (np.zeros(0, dtype=np.int64) for _ in range(3))
+        marks, clock, members = np.zeros(n, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(n, dtype=np.int32)
+        choice = self._choices(links)
+        self.seating = Seating(links.copy(), choice, first, following, preceding, labels, sizes, free, n_free, marks, clock, members)
         _list_followers(self.seating)
         self._allocate(int(_components(self.seating)))
 
@@ -293,7 +293,7 @@ class LinksState(ClusterState):
         return self.seating.links
 
     @property
-    def labels(self) -> Slots:
+    def labels(self) -> Slots:  # type: ignore[override]
         """The slot of each point's table."""
         return self.seating.labels
 
