@@ -16,9 +16,9 @@ from maitre.priors import decays
 from maitre.sampling import sample
 
 __version__ = "0.1.0"
-_ESTIMATORS = ("DPMixture",)
+_ESTIMATORS = ("DPMixture", "DistanceDependentMixture")
 
-__all__ = ["Beta", "DPMixture", "Gamma", "Posterior", "decays", "families", "load", "moves", "partitions", "priors", "sample"]
+__all__ = ["Beta", "DPMixture", "DistanceDependentMixture", "Gamma", "Posterior", "decays", "families", "load", "moves", "partitions", "priors", "sample"]
 
 
 def __getattr__(name: str) -> Any:

@@ -50,7 +50,7 @@ def relink(
     """A new link for every point of `order[begin:]`; a point without a seat gets one.
 
     One loop rather than several functions: its parts share a dozen local variables and the family's statistics. Returns where it stopped (early if no slot is left),
-    the change of the log joint, the number of tables weighed and the number of points that changed tables.
+    the change of the log joint, the number of tables weighed and points walked by, and the number of points that changed tables.
     """
     labels, sizes, marks = seating.labels, seating.sizes, seating.marks
     part, remainder, joined = len(sizes) - 1, len(sizes) - 2, len(sizes) - 3
@@ -85,6 +85,7 @@ def relink(
             clear(s, part)
             for position in range(n_members):
                 add(s, part, seating.members[position])
+            evaluations += n_members
             log_part, log_remainder = log_marginal(s, part), 0.0
             if own >= 0:
                 clear(s, remainder)
