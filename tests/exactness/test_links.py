@@ -19,6 +19,7 @@ from maitre.testing import assert_invariant, compare_with_enumeration, enumerate
 from maitre.testing.links import components_of
 
 X = [[-1.0], [-0.8], [0.1], [0.9], [1.1]]
+OWN_VARIANCE = mt.families.NormalInverseGamma(0.1, 0.3, 1.5, 0.8)
 GAUSSIAN = mt.families.KnownCovarianceGaussian(0.0, 4.0, 0.25)
 RNG = np.random.default_rng(0)
 SYMMETRIC = np.abs(np.subtract.outer(np.ravel(X), np.ravel(X)))
@@ -66,17 +67,17 @@ def test_one_link_steps_are_exact_for_every_prior(name, i):
 
 
 def test_steps_in_turn_are_exact():
-    model = Model.of(X[:4], GAUSSIAN, restricted(PRIORS["sparse"], 4))
+    model = Model.of(X[:4], GAUSSIAN, restricted(PRIORS["neighbours"], 4))
     exact = enumerate_links(model)
-    assert_invariant(exact, transition_matrix(model, lambda state, rng: relink_points(state, np.array([2, 0, 3]), rng), exact))
+    assert_invariant(exact, transition_matrix(model, lambda state, rng: relink_points(state, np.array([2, 0]), rng), exact))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_link_steps_are_exact_for_every_family(family):
     example = FAMILIES[family].EXAMPLES[0]
-    model = Model.of(example.data[:4], example.family, restricted(PRIORS["sparse"], 4))
+    model = Model.of(example.data[:4], example.family, restricted(PRIORS["neighbours"], 4))
     exact = enumerate_links(model)
-    for i in range(4):
+    for i in (0, 2):
         assert_invariant(exact, transition_matrix(model, one_link(i), exact))
 
 
@@ -121,7 +122,7 @@ def _likelihood(n, labels):
 # -- wrong steps must fail -----------------------------------------------------------------------------------------------------------------
 
 
-def fails(step, monkeypatch=None):
+def fails(step):
     model = Model.of(X[:4], GAUSSIAN, restricted(PRIORS["asymmetric"], 4))
     exact = enumerate_links(model)
     with pytest.raises(AssertionError, match="invariant"):
@@ -193,7 +194,7 @@ def links_drawn(model, move, n_draws, compiled=True):
 @pytest.mark.parametrize("prior", ["neighbours", "asymmetric"])
 def test_draws_have_the_enumerated_law(move, prior):
     n = 5 if prior == "neighbours" else 4
-    model = Model.of(X[:n], mt.families.NormalInverseGamma(0.1, 0.3, 1.5, 0.8), restricted(PRIORS[prior], n))
+    model = Model.of(X[:n], OWN_VARIANCE, restricted(PRIORS[prior], n))
     distance, expected = compare_with_enumeration(enumerate_links(model), links_drawn(model, move, 10_000))
     assert distance < 2.0 * expected, (distance, expected)
 
@@ -206,12 +207,12 @@ def test_a_wrong_weight_of_fresh_parameters_is_found(monkeypatch):
         exp = staticmethod(np.exp)
 
     monkeypatch.setattr(links_module, "math", NotDivided)
-    model = Model.of(X[:3], mt.families.NormalInverseGamma(0.1, 0.3, 1.5, 0.8), restricted(PRIORS["asymmetric"], 3))
+    model = Model.of(X[:3], OWN_VARIANCE, restricted(PRIORS["asymmetric"], 3))
     distance, expected = compare_with_enumeration(enumerate_links(model), links_drawn(model, ExplicitLinks(3), 1500, compiled=False))
     assert distance > 3.0 * expected, (distance, expected)
 
 
-GRID = np.exp(np.linspace(np.log(1e-4), np.log(60.0), 400))
+GRID = np.exp(np.linspace(np.log(1e-3), np.log(40.0), 120))
 
 
 @pytest.mark.parametrize("which", ["concentration", "decay.scale"])
@@ -221,9 +222,12 @@ def test_hyperparameters_have_the_law_that_quadrature_gives(which):
     fixed = {"concentration": 0.6, "decay.scale": 0.9}
     other = next(name for name in fixed if name != which)
     prior = prior.at({other: fixed[other]})
-    model = Model.of(X[:3], GAUSSIAN, prior)
+    model = Model.of(X[:3], OWN_VARIANCE, prior)
     log_p = np.array(
-        [enumerate_links(Model.of(X[:3], GAUSSIAN, prior.at({which: value}))).log_evidence + prior.hyperpriors()[which].log_density(value) for value in GRID]
+        [
+            enumerate_links(Model.of(X[:3], OWN_VARIANCE, prior.at({which: value}))).log_evidence + prior.hyperpriors()[which].log_density(value)
+            for value in GRID
+        ]
     )
     p = np.exp(log_p - log_p.max()) * GRID
     exact = float((p * np.log(GRID)).sum() / p.sum())
@@ -237,7 +241,15 @@ def test_hyperparameters_have_the_law_that_quadrature_gives(which):
     assert abs(np.mean(values) - exact) < 4.0 * error, (np.mean(values), exact, error)
 
 
-@pytest.mark.parametrize("name", ["NormalInverseGamma", "NormalInverseWishart", "KnownCovarianceGaussian", "DirichletMultinomial"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NormalInverseGamma",
+        "NormalInverseWishart",
+        pytest.param("KnownCovarianceGaussian", marks=pytest.mark.long),
+        pytest.param("DirichletMultinomial", marks=pytest.mark.long),
+    ],
+)
 def test_compiled_and_plain_agree_and_keep_every_invariant(name):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 2)) + 5.0 * rng.integers(0, 3, size=(40, 1))

@@ -67,9 +67,8 @@ def as_distances(given: Any) -> Distances:
 def _csr(given: Any) -> Any:
     _check_square(given.shape)
     matrix = sparse.csr_array(given, dtype=np.float64, copy=True)
-    n_entries = matrix.nnz
     matrix.sum_duplicates()
-    if matrix.nnz < n_entries:
+    if matrix.nnz < given.nnz:
         raise ValueError("the sparse distances have two entries in one place: give every distance once")
     return matrix
 
