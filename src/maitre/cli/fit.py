@@ -120,7 +120,7 @@ def fit(
             data=data,
             family=model if fixed_scale else with_sampled_scale(model),
             prior=space.prior(places, concentration) if space.asked_for else named_prior(prior, concentration),
-            places=places,
+            places=space.on_the_map(places),
             out=target,
             truth=truth,
             moves=moves,

@@ -31,6 +31,12 @@ class Space:
         """Whether the model is to know about distances at all."""
         return self.neighbours is not None or self.radius is not None
 
+    def on_the_map(self, places: Any) -> Any:
+        """Coordinates in the order in which a picture shows them: longitude across, latitude up."""
+        if self.metric != "haversine":
+            return places
+        return places.iloc[:, ::-1] if hasattr(places, "iloc") else places[:, ::-1]
+
     def prior(self, places: Any, concentration: float | None) -> DistanceDependent:
         """The prior for points at these places.
 
