@@ -82,7 +82,7 @@ class DistanceDependentMixture(SampledClustering):
     def fit(self, X: Any, y: Any = None, distances: Any = None) -> Self:
         """Draw links between the rows of X and keep the best; y is ignored. With `distances`, a matrix, dense or sparse, no coordinates are needed."""
         data = self._checked(X, reset=True)
-        observed, places = (data, data) if self.coordinates is None else split_columns(data, self.coordinates)
+        observed, places = (data, data) if self.coordinates is None else split_columns(data, self.coordinates, getattr(self, "feature_names_in_", None))
         concentration = DEFAULT_CONCENTRATION if self.concentration is None else self.concentration
         if distances is None:
             prior = DistanceDependent.neighbours(places, self.neighbours, self.radius, self.metric, self.decay, concentration, self.sequential)
@@ -107,8 +107,8 @@ class DistanceDependentMixture(SampledClustering):
         return self
 
 
-def split_columns(data: Any, coordinates: Sequence[Any]) -> tuple[Any, Any]:
-    """The columns that are observed, and those that say where.
+def split_columns(data: Any, coordinates: Sequence[Any], names: Any = None) -> tuple[Any, Any]:
+    """The columns that are observed, and those that say where, given by name or position.
 
     >>> import numpy as np
     >>> observed, places = split_columns(np.array([[1.0, 2.0, 3.0]]), [0, 1])
@@ -116,7 +116,7 @@ def split_columns(data: Any, coordinates: Sequence[Any]) -> tuple[Any, Any]:
     ([[3.0]], [[1.0, 2.0]])
     """
     table = as_data(data)
-    names = list(table.columns) if hasattr(table, "columns") else list(range(table.shape[1]))
+    names = list(range(table.shape[1])) if names is None else list(names)
     unknown = [name for name in coordinates if name not in names]
     if unknown:
         raise ValueError(f"there is no column {unknown[0]!r} for coordinates; the columns are {', '.join(map(str, names[:20]))}")
