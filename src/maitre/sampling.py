@@ -30,7 +30,7 @@ from maitre.priors import REGISTRY as PRIORS
 from maitre.priors.base import Prior
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.clusters import ClusterState
-from maitre.states.initial import initial_labels, new_state, parse_init
+from maitre.states.initial import automatic_starts, initial_labels, new_state, parse_init
 from maitre.states.links import LinksState
 from maitre.states.mixture import Model
 
@@ -183,7 +183,7 @@ def starting_state(model: Model, init: Any, rng: RngState, stop: Event | None = 
     if not _is(init, "auto"):
         return seated(model, initial_labels(init, model, rng), rng)
     conjugate = isinstance(model.family, ConjugateFamily)
-    starts = [initial_labels(name, model, rng) for name in ("sequential" if conjugate else "one", "random")]
+    starts = [initial_labels(name, model, rng) for name in automatic_starts(model)]
     tight = model.family.tightened()
     if conjugate and tight is not None:
         expecting_tight_clusters = dataclasses.replace(model, family=tight)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from maitre.families.base import ConjugateFamily
 from maitre.numerics.arrays import Ints
 from maitre.numerics.draw import draw_below, fill_below
 from maitre.numerics.rng import RngState
@@ -24,6 +25,12 @@ _DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20}
 def new_state(model: Model, labels: Any) -> ClusterState:
     """The kind of state that the model's prior calls for, with these labels; −1 for points that have no seat yet."""
     return LinksState.of_labels(model, labels) if isinstance(model.prior, DistanceDependent) else MixtureState(model, labels)
+
+
+def automatic_starts(model: Model) -> list[str]:
+    """The initialisations that "auto" tries: one that ends with few clusters, one with many. Random labels would part every point from its neighbours, whom it links to."""
+    few = "sequential" if isinstance(model.family, ConjugateFamily) else "one"
+    return list(dict.fromkeys([few, "one" if isinstance(model.prior, DistanceDependent) else "random"]))
 
 
 def parse_init(init: Any, model: Model) -> tuple[str, int]:
