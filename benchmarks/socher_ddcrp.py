@@ -119,7 +119,9 @@ def tables_a_priori(prior: Any, n_draws: int = 20) -> float:
 
 def table() -> list[str]:
     if not (DATA / "mnist").exists():
-        return [f"digits: {DATA / 'mnist'} is missing; say where the data are with MAITRE_DATA"]
+        lines = [f"digits: {DATA / 'mnist'} is missing; say where the data are with MAITRE_DATA"]
+        print(lines[0])
+        return lines
     images, truth = digits(1000)
     z, width = features(images)
     lines = [
