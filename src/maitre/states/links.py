@@ -176,6 +176,21 @@ def _links_within(start: Ints, targets: Slots, log_weights: Floats, behind_start
                     n_queued += 1
 
 
+@compiled
+def _log_sums(start: Ints, log_weights: Floats) -> Floats:
+    """log Σ exp(log_weights) of every row; −∞ for a row without entries."""
+    sums = np.empty(len(start) - 1)
+    for i in range(len(sums)):
+        highest, total = -np.inf, 0.0
+        for c in range(start[i], start[i + 1]):
+            highest = max(highest, log_weights[c])
+        if highest > -np.inf:
+            for c in range(start[i], start[i + 1]):
+                total += np.exp(log_weights[c] - highest)
+        sums[i] = highest + np.log(total) if total > 0.0 else -np.inf
+    return sums
+
+
 @kernel
 def score_tables(s: Any, sizes: Ints, log_marginals: Floats) -> None:
     """log p(x_k) of every table."""
@@ -189,7 +204,6 @@ class LinksState(ClusterState):
     def __init__(self, model: Model, links: Any, compiled: bool = True) -> None:
         super().__init__(model, compiled)
         self.distances = _possible(self.prior, fixed=not model.prior.decay.hyperpriors())  # type: ignore[attr-defined]
-        self._rows = self.distances.rows()
         self.candidates = self._candidates()
         self.n_most_candidates = int(np.diff(self.candidates.start).max())
         self._seat(np.asarray(links, dtype=np.int32))
@@ -212,15 +226,22 @@ class LinksState(ClusterState):
         self._others = np.ones(len(targets), dtype=bool)
         self._others[start[1:] - 1] = False
         targets[self._others], targets[~self._others] = d.targets, np.arange(n)
-        log_weights[self._others] = self.prior.decay.log_weight(d.values)
-        log_weights[~self._others] = np.log(self.prior.concentration)
-        return Candidates(start, targets, log_weights)
+        candidates = Candidates(start, targets, log_weights)
+        self._weigh(candidates)
+        return candidates
+
+    def _weigh(self, candidates: Candidates) -> None:
+        """The candidates' weights for the present hyper-parameters, and log Σ_{j≠i} f(d_ij) of every point."""
+        log_weights = self.prior.decay.log_weight(self.distances.values)
+        candidates.log_weights[self._others] = log_weights
+        candidates.log_weights[~self._others] = np.log(self.prior.concentration)
+        self.log_sums: Floats = _log_sums(self.distances.start, log_weights)
 
     def links_within(self, labels: Ints) -> Slots:
         """Links between points of the same label only, with as few tables as a walk through the candidates finds."""
         n = self.model.n
         usable = self.candidates.log_weights[self._others] > -np.inf
-        rows, targets = self._rows[usable], self.distances.targets[usable]
+        rows, targets = self.distances.rows()[usable], self.distances.targets[usable]
         behind = sparse.csr_array((np.ones(len(rows), dtype=np.int8), (targets, rows)), shape=(n, n))
         links = np.full(n, -1, dtype=np.int32)
         _links_within(*self.candidates, behind.indptr.astype(np.int64), behind.indices.astype(np.int32), labels, links, np.empty(n, dtype=np.int32))
@@ -313,24 +334,20 @@ class LinksState(ClusterState):
 
     def log_prior_of_partition(self) -> float:
         """log p(links) = Σ_i log w(i, c_i) − log Z_i."""
-        return self._log_prior(self.candidates.log_weights[self._others], float(np.log(self.prior.concentration)))
+        return self.log_prior_at({})
 
     def log_prior_at(self, values: dict[str, float]) -> float:
-        """log p(links) with other hyper-parameters of the prior."""
+        """log p(links) with other hyper-parameters of the prior; a pass over all candidates only if the decay is another."""
         decay = {name.partition(".")[2]: value for name, value in values.items() if "." in name}
-        log_weights = self.prior.decay.at(decay).log_weight(self.distances.values) if decay else self.candidates.log_weights[self._others]
-        return self._log_prior(log_weights, float(np.log(values.get("concentration", self.prior.concentration))))
-
-    def _log_prior(self, log_weights: Floats, log_concentration: float) -> float:
-        n, start, choice = self.model.n, self.distances.start, self.seating.choice
-        seated = self.links >= 0
-        own = seated & (self.links == np.arange(n))
-        linked = seated & ~own
-        chosen = float(log_weights[start[:-1][linked] + choice[linked]].sum()) + log_concentration * int(own.sum())
-        highest = np.full(n, log_concentration)
-        np.maximum.at(highest, self._rows, log_weights)
-        total = np.exp(log_concentration - highest) + np.bincount(self._rows, np.exp(log_weights - highest[self._rows]), minlength=n)
-        return chosen - float(np.sum((highest + np.log(total))[seated]))
+        start, log_weights, log_sums = self.candidates.start, self.candidates.log_weights, self.log_sums
+        if decay:
+            start, log_weights = self.distances.start, self.prior.decay.at(decay).log_weight(self.distances.values)
+            log_sums = _log_sums(start, log_weights)
+        seated, alone = self.links >= 0, self.links == np.arange(self.model.n)
+        linked = np.flatnonzero(seated & ~alone)
+        log_concentration = float(np.log(values.get("concentration", self.prior.concentration)))
+        chosen = float(log_weights[start[linked] + self.seating.choice[linked]].sum()) + log_concentration * int(alone.sum())
+        return chosen - float(np.logaddexp(log_sums, log_concentration)[seated].sum())
 
     # -- changes ----------------------------------------------------------------------------------------------------------------------------
 
@@ -339,8 +356,9 @@ class LinksState(ClusterState):
         before = self.log_prior_of_partition() + self.log_hyperprior()
         self.prior = self.prior.at(values)
         if any("." in name for name in values):
-            self.candidates.log_weights[self._others] = self.prior.decay.log_weight(self.distances.values)
-        self.candidates.log_weights[~self._others] = np.log(self.prior.concentration)
+            self._weigh(self.candidates)
+        else:
+            self.candidates.log_weights[self.candidates.start[1:] - 1] = np.log(self.prior.concentration)
         self.log_joint += self.log_prior_of_partition() + self.log_hyperprior() - before
 
     def set_family(self, values: dict[str, float]) -> None:
