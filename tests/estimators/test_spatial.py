@@ -30,7 +30,7 @@ def test_values_in_fields():
     mixture = mt.DistanceDependentMixture(
         family="NormalInverseGamma", coordinates=["east", "north"], neighbours=8, concentration=1e-6, random_state=0, **FAST
     ).fit(table)
-    assert mt.partitions.adjusted_rand(quarter, mixture.labels_) > 0.9
+    assert mt.partitions.mutual_information(quarter, mixture.labels_) > 0.9 * np.log(4.0)  # hardly any cluster has points of two fields
     assert mixture.n_features_in_ == 3
     assert mixture.concentration_ == pytest.approx(1e-6)
     assert mixture.posterior_.model.data.shape == (400, 1)

@@ -56,14 +56,19 @@ def one_link(i):
     return lambda state, rng: relink_points(state, np.array([i]), rng)
 
 
-CASES = [pytest.param(name, i, id=f"{name}-{i}", marks=[pytest.mark.long] if i != 1 else []) for name in PRIORS for i in range(4)]
+CASES = [
+    pytest.param(name, n, id=f"{name}-{n}", marks=[pytest.mark.long] if n == 4 and len(PRIORS[name].distances.targets) == 20 and name != "asymmetric" else [])
+    for name in PRIORS
+    for n in (3, 4)
+]
 
 
-@pytest.mark.parametrize(("name", "i"), CASES)
-def test_one_link_steps_are_exact_for_every_prior(name, i):
-    model = Model.of(X[:4], GAUSSIAN, restricted(PRIORS[name], 4))
+@pytest.mark.parametrize(("name", "n"), CASES)
+def test_one_link_steps_are_exact_for_every_prior(name, n):
+    model = Model.of(X[:n], GAUSSIAN, restricted(PRIORS[name], n))
     exact = enumerate_links(model)
-    assert_invariant(exact, transition_matrix(model, one_link(i), exact))
+    for i in range(n) if n == 3 else (1,):
+        assert_invariant(exact, transition_matrix(model, one_link(i), exact))
 
 
 def test_steps_in_turn_are_exact():
