@@ -125,6 +125,7 @@ def test_fit_by_the_same_columns_for_both():
         (["--neighbours", "5", "--decay", "linear"], "expected one of exponential, window, logistic"),
         (["--neighbours", "5", "--decay", "window:wide"], "expected a number, or 'sampled'"),
         (["--neighbours", "0"], "k is 0"),
+        (["--neighbours", "5", "--prior", "PitmanYor"], "leave out --prior PitmanYor"),
         (["--neighbours", "5", "--moves", "gibbs"], "does not work with the prior DistanceDependent"),
     ],
 )

@@ -114,6 +114,8 @@ def fit(
     if not space.asked_for and (coordinates or sequential or decay != "exponential" or metric != "euclidean"):
         raise ValueError("--coordinates, --metric, --decay and --sequential are for points in space: add --neighbours or --radius")
     model = as_family(family, data)
+    if space.asked_for and prior != "DirichletProcess":
+        raise ValueError(f"--neighbours and --radius make the prior distance-dependent: leave out --prior {prior}")
     run_job(
         Job(
             name=file.name,

@@ -106,6 +106,12 @@ class DistanceDependentMixture(SampledClustering):
         self._report(posterior)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """Coordinates must be numbers, all of them known."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = False
+        return tags
+
 
 def split_columns(data: Any, coordinates: Sequence[Any], names: Any = None) -> tuple[Any, Any]:
     """The columns that are observed, and those that say where, given by name or position.

@@ -5,7 +5,8 @@ behind i, X_i, are a table of their own. A link to i itself or to somebody in X_
 
     p(c_i = j | rest) ∝ w(i, j) for j in X_i,    w(i, j) · p(x_k ∪ X_i) / (p(x_k) p(X_i)) otherwise,    w(i, j) = f(d_ij), or α for j = i.
 
-The factor depends on the table only and is computed once for each. Whichever side of a cut is smaller is walked through; the other's statistics follow by subtraction.
+The factor depends on the table only and is computed once for each. Whichever side of a cut is smaller is walked through; the other's statistics follow by subtraction. For
+a point that nobody sits behind the factor is a ratio of predictives, whose cost follows the point's own size, not that of a table's statistics.
 
 With explicit parameters (`ExplicitLinks`) a table has θ_k and the factor is ∏_{l∈X_i} F(x_l; θ_k); X_i alone is weighed by the mean over m parameters: the table's own if X_i
 was a table before the cut (the old link was within X_i), fresh draws from the base measure otherwise. That is Neal's Algorithm 8 (2000) for links, and exact: a step
@@ -20,7 +21,19 @@ from typing import Any
 import numpy as np
 
 from maitre.families.base import ConjugateFamily
-from maitre.families.statistics import add, clear, draw_parameters, log_likelihood, log_marginal, merge, subtract, supports
+from maitre.families.statistics import (
+    add,
+    clear,
+    derive,
+    draw_parameters,
+    log_likelihood,
+    log_marginal,
+    log_predictive,
+    log_predictive_without,
+    merge,
+    subtract,
+    supports,
+)
 from maitre.moves.auxiliary import draw_all_parameters, parameter_count, total_log_likelihood
 from maitre.moves.base import Move, Report
 from maitre.moves.gibbs import NOT_A_NUMBER
@@ -29,7 +42,7 @@ from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState
 from maitre.priors.distance_dependent import DistanceDependent
-from maitre.states.links import LinksState, cut, find_behind, find_table, link
+from maitre.states.links import SCRATCH, LinksState, cut, find_behind, find_table, link
 from maitre.states.mixture import Model
 
 
@@ -53,7 +66,7 @@ def relink(
     the change of the log joint, the number of tables weighed and points walked by, and the number of points that changed tables.
     """
     labels, sizes, marks = seating.labels, seating.sizes, seating.marks
-    part, remainder, joined = len(sizes) - 1, len(sizes) - 2, len(sizes) - 3
+    part, remainder, joined, empty = len(sizes) - 1, len(sizes) - 2, len(sizes) - 3, len(sizes) - SCRATCH
     change, evaluations, moved = 0.0, 0, 0
     stopped = len(order)
     for t in range(begin, len(order)):
@@ -77,40 +90,55 @@ def relink(
         whole = not behind and n_members == 0
         if whole:
             now = -1
-        # Statistics of X_i and of the table that it has left.
-        alone, log_alone, log_left = own, 0.0, 0.0
-        if whole:
-            log_alone = log_marginals[own]
-        else:
-            clear(s, part)
-            for position in range(n_members):
-                add(s, part, seating.members[position])
-            evaluations += n_members
-            log_part, log_remainder = log_marginal(s, part), 0.0
+        # Statistics of X_i and of what is left of its table. Slot `empty` stands for X_i alone; all factors are relative to `log_base`.
+        single = behind and n_members == 1
+        alone, log_alone, log_left, log_base = own, 0.0, 0.0, 0.0
+        if single:
             if own >= 0:
+                factors[own] = log_predictive_without(s, own, i)
+                log_left = log_marginals[own] - factors[own]
+        else:
+            if whole:
+                log_alone = log_marginals[own]
+            else:
+                clear(s, part)
+                for position in range(n_members):
+                    add(s, part, seating.members[position])
                 clear(s, remainder)
                 merge(s, remainder, own)
                 subtract(s, remainder, part)
-                log_remainder = log_marginal(s, remainder)
-            alone, log_alone, log_left = (part, log_part, log_remainder) if behind else (remainder, log_remainder, log_part)
-            if own >= 0:
+                alone = part if behind else remainder
+                for side in (part, remainder):
+                    value = log_marginal(s, side)
+                    log_alone, log_left = (value, log_left) if side == alone else (log_alone, value)
                 factors[own] = log_marginals[own] - log_alone - log_left
+                evaluations += n_members
+            log_base = log_alone
+            factors[empty] = 0.0
+            scored[empty] = seating.clock[0]
+        if own >= 0:
+            scored[own] = seating.clock[0]
         # Weights of the candidates.
         row, n_candidates = candidates.start[i], candidates.start[i + 1] - candidates.start[i]
         for c in range(n_candidates):
             j = int(candidates.targets[row + c])
             k = int(labels[j])
             value = candidates.log_weights[row + c]
-            if j != i and k < 0:
+            if j == i or (k == own and (marks[j] == now) == behind):
+                k = empty
+            elif k < 0:
                 value = -np.inf
-            elif j != i and value > -np.inf and not (k == own and (marks[j] == now) == behind):
-                if k != own and scored[k] != seating.clock[0]:
-                    clear(s, joined)
-                    merge(s, joined, k)
-                    merge(s, joined, alone)
-                    factors[k] = log_marginal(s, joined) - log_marginals[k] - log_alone
+            if value > -np.inf:
+                if scored[k] != seating.clock[0]:
                     scored[k] = seating.clock[0]
                     evaluations += 1
+                    if single:
+                        factors[k] = log_predictive(s, k, i)
+                    else:
+                        clear(s, joined)
+                        merge(s, joined, k)
+                        merge(s, joined, alone)
+                        factors[k] = log_marginal(s, joined) - log_marginals[k] - log_base
                 value += factors[k]
             weights[c] = value
         evaluations += 1
@@ -128,24 +156,29 @@ def relink(
         if own >= 0 and (k == own if joins else whole):  # the tables are as before
             link(seating, i, new)
             continue
+        slot = large = own
         if not whole:  # X_i leaves its table: the smaller side gets a new slot
-            slot = seating.free[seating.n_free[0] - 1]
+            slot = int(seating.free[seating.n_free[0] - 1])
             seating.n_free[0] -= 1
             clear(s, slot)
-            merge(s, slot, part)
+            if single:
+                add(s, slot, i)
+                log_alone = factors[empty]
+            else:
+                merge(s, slot, part)
             for position in range(n_members):
                 labels[seating.members[position]] = slot
             sizes[slot] = n_members
+            log_marginals[slot] = log_alone if behind else log_left
             moved += n_members
             if own >= 0:
-                subtract(s, own, part)
+                subtract(s, own, slot)
                 sizes[own] -= n_members
                 log_marginals[own] = log_left if behind else log_alone
-            log_marginals[slot] = log_alone if behind else log_left
             alone = slot if behind else own
         if joins:  # two tables become one: the members of the smaller move
             small, large, point = (alone, k, i) if sizes[alone] <= sizes[k] else (k, alone, new)
-            log_joined = factors[k] + log_marginals[k] + log_alone
+            log_joined = factors[k] + log_marginals[k] + log_base
             n_members = find_table(seating, point, -1)
             for position in range(n_members):
                 labels[seating.members[position]] = large
@@ -156,6 +189,10 @@ def relink(
             seating.free[seating.n_free[0]] = small
             seating.n_free[0] += 1
             moved += n_members
+        for position in range(3):  # predictives of the tables that are not as before
+            changed = own if position == 0 else slot if position == 1 else large
+            if changed >= 0 and sizes[changed] > 0:
+                derive(s, changed)
         link(seating, i, new)
     return stopped, change, evaluations, moved
 
@@ -181,7 +218,7 @@ def relink_with_parameters(
     Returns where it stopped and the number of likelihoods.
     """
     labels, sizes, marks, members = seating.labels, seating.sizes, seating.marks, seating.members
-    n_fresh, n_parameters, empty = len(fresh), theta.shape[1], len(sizes) - 1
+    n_fresh, n_parameters, empty = len(fresh), theta.shape[1], len(sizes) - SCRATCH
     evaluations = 0
     stopped = len(order)
     for t in range(begin, len(order)):
