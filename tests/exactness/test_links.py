@@ -7,6 +7,7 @@ from scipy import sparse
 import maitre as mt
 from maitre.families import REGISTRY as FAMILIES
 from maitre.moves import ExplicitLinks, Links, PriorHyperparameters
+from maitre.moves import explicit_links as explicit_module
 from maitre.moves import links as links_module
 from maitre.moves.links import relink_points
 from maitre.numerics.rng import stream
@@ -138,7 +139,7 @@ def test_forgetting_links_that_close_a_cycle_fails():
     """As if links into the points behind were impossible, as they are for points in time."""
 
     def step(state, rng):
-        from maitre.states.links import find_behind
+        from maitre.states.seating import find_behind
 
         behind = state.seating.members[: find_behind(state.seating, 0, -1, 4)].copy()
         row = slice(state.candidates.start[0], state.candidates.start[1])
@@ -211,7 +212,7 @@ def test_a_wrong_weight_of_fresh_parameters_is_found(monkeypatch):
         log = staticmethod(lambda value: np.log(3.0 * value))
         exp = staticmethod(np.exp)
 
-    monkeypatch.setattr(links_module, "math", NotDivided)
+    monkeypatch.setattr(explicit_module, "math", NotDivided)
     model = Model.of(X[:3], OWN_VARIANCE, restricted(PRIORS["asymmetric"], 3))
     distance, expected = compare_with_enumeration(enumerate_links(model), links_drawn(model, ExplicitLinks(3), 1500, compiled=False))
     assert distance > 3.0 * expected, (distance, expected)

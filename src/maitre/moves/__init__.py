@@ -8,9 +8,10 @@ from maitre.families.base import ConjugateFamily
 from maitre.moves.auxiliary import Auxiliary
 from maitre.moves.base import Move, Report
 from maitre.moves.compose import Composed
+from maitre.moves.explicit_links import ExplicitLinks
 from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
-from maitre.moves.links import ExplicitLinks, Links
+from maitre.moves.links import Links
 from maitre.moves.split_merge import SplitMerge
 from maitre.priors.distance_dependent import DistanceDependent
 from maitre.states.mixture import Model
