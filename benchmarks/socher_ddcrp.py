@@ -161,7 +161,7 @@ def by_bic(z: np.ndarray, seed: int) -> np.ndarray:
 
 def scaling(sizes: tuple[int, ...] = (1_000, 3_000, 10_000, 30_000, 100_000), n_neighbours: int = 20) -> list[str]:
     lines = [
-        f"{n_neighbours} neighbours, clusters of 1000 points",
+        f"{n_neighbours} neighbours, clusters of 1000 points (at most n/2)",
         f"{'n':>8} {'neighbours':>11} {'first seats':>12} {'sweep':>8} {'µs/point':>9} {'tables':>7} {'adj.R':>6} {'arrays':>9}",
     ]
     print("\n".join(lines), flush=True)
@@ -178,7 +178,7 @@ def scaling(sizes: tuple[int, ...] = (1_000, 3_000, 10_000, 30_000, 100_000), n_
 def timed(n: int, n_neighbours: int) -> str:
     """CPU seconds for the neighbours, the first seats (sequential prediction) and, on average over five after five, a sweep."""
     rng = np.random.default_rng(0)
-    n_clusters = max(1, n // 1000)
+    n_clusters = max(2, n // 1000)
     side = int(np.ceil(np.sqrt(n_clusters)))
     truth = np.arange(n) % n_clusters
     places = 10.0 * np.column_stack([truth % side, truth // side]) + rng.normal(size=(n, 2))
