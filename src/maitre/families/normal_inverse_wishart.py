@@ -369,6 +369,7 @@ class NormalInverseWishart(ConjugateFamily):
     scale_factor: Hyperparameter = 1.0
 
     statistics = NormalInverseWishartStatistics
+    MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("kappa", "nu", "scale_factor")
     TIGHTNESS = ("scale_factor",)
     NOT_SAMPLED = ("mean", "nu", "scale")
@@ -386,6 +387,9 @@ class NormalInverseWishart(ConjugateFamily):
         factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
         z = linalg.solve_triangular(factor, (x - np.asarray(self.mean, dtype=float)).T, lower=True).T
         return np.ascontiguousarray(within_range(z)), -float(np.sum(np.log(np.diag(factor))))
+
+    def vectors(self, x: Floats) -> Floats:
+        return self.encode(x)[0]  # type: ignore[no-any-return]
 
     def allocate(self, encoded: tuple[Floats, float], capacity: int) -> NormalInverseWishartStatistics:
         x, log_jacobian = encoded

@@ -20,6 +20,7 @@ from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.gamma_poisson import GammaPoisson
 from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.statistics import (
+    absorb,
     add,
     clear,
     derive,
@@ -29,6 +30,7 @@ from maitre.families.statistics import (
     log_marginal,
     log_predictive,
     log_predictive_all,
+    log_predictive_raw,
     log_predictive_without,
     merge,
     n_parameters,
@@ -96,6 +98,18 @@ class ProductStatistics(NamedTuple):
         for part in literal_unroll(s.parts):
             log_predictive_all(part, i, n_slots, out)
 
+    def log_predictive_raw(s, k: int, i: int) -> float:
+        value = 0.0
+        for part in literal_unroll(s.parts):
+            value += log_predictive_raw(part, k, i)
+        return value
+
+    def absorb(s, k: int, i: int) -> float:
+        value = 0.0
+        for part in literal_unroll(s.parts):
+            value += absorb(part, k, i)
+        return value
+
     def prefetch(s, i: int) -> None:
         for part in literal_unroll(s.parts):
             prefetch(part, i)
@@ -142,6 +156,7 @@ class Product(ConjugateFamily):
     groups: Any
 
     statistics = ProductStatistics
+    MOVES = "gibbs+permutation"  # split–merge takes long to compile for many kinds of columns
 
     def __post_init__(self) -> None:
         pairs = self.groups.items() if isinstance(self.groups, Mapping) else self.groups

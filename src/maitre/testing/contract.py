@@ -8,6 +8,7 @@ import numpy as np
 
 from maitre.families.base import ConjugateFamily, Example, Family
 from maitre.families.statistics import (
+    absorb,
     add,
     clear,
     derive,
@@ -16,6 +17,7 @@ from maitre.families.statistics import (
     log_marginal,
     log_predictive,
     log_predictive_all,
+    log_predictive_raw,
     log_predictive_without,
     merge,
     n_parameters,
@@ -77,11 +79,16 @@ def _check_statistics(model: Model) -> None:
     for i in range(n):
         predictive = log_predictive(s, 1, i)
         before = log_marginal(s, 1)
+        _close(log_predictive_raw(s, 1, i), predictive, f"log_predictive_raw = log_predictive (point {i})")
         add(s, 1, i)
         refresh(s, 1)
         _close(log_marginal(s, 1) - before, predictive, f"log_predictive = difference of log_marginal (point {i} joins {i} others)")
         total += predictive
     _close(log_marginal(s, 1), total, "chain rule p(x1..xn) = p(x1) p(x2|x1) …")
+    clear(s, 3)
+    _close(sum(absorb(s, 3, i) for i in range(n)), total, "the values that absorb returns sum to log_marginal")
+    _close(log_marginal(s, 3), total, "absorb adds the point")
+    _fill(s, 3, [])
     _fill(s, 2, range(n - 1, -1, -1))
     _close(log_marginal(s, 2), total, "log_marginal does not depend on the order of the points")
     for i in range(n):
