@@ -12,12 +12,13 @@ from maitre import families, moves, partitions, priors
 from maitre.numerics.distributions import Beta, Gamma
 from maitre.posterior.posterior import Posterior
 from maitre.posterior.storage import load
+from maitre.priors import decays
 from maitre.sampling import sample
 
 __version__ = "0.1.0"
-_ESTIMATORS = ("DPMixture",)
+_ESTIMATORS = ("DPMixture", "DistanceDependentMixture")
 
-__all__ = ["Beta", "DPMixture", "Gamma", "Posterior", "families", "load", "moves", "partitions", "priors", "sample"]
+__all__ = ["Beta", "DPMixture", "DistanceDependentMixture", "Gamma", "Posterior", "decays", "families", "load", "moves", "partitions", "priors", "sample"]
 
 
 def __getattr__(name: str) -> Any:

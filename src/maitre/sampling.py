@@ -20,16 +20,19 @@ from maitre.engines.threads import run_all
 from maitre.families import REGISTRY as FAMILIES
 from maitre.families.auto import choose_family
 from maitre.families.base import ConjugateFamily, Family
-from maitre.moves import Auxiliary, Composed, Gibbs, Move, resolve
+from maitre.moves import Composed, Move, resolve
 from maitre.moves.gibbs import reseat_points
+from maitre.moves.links import relink_points
 from maitre.numerics.draw import shuffle
 from maitre.numerics.rng import RngState, stream
 from maitre.posterior.posterior import Posterior
 from maitre.priors import REGISTRY as PRIORS
-from maitre.priors.base import GibbsTypePrior
+from maitre.priors.base import Prior
 from maitre.priors.dirichlet_process import DirichletProcess
-from maitre.states.initial import initial_labels, parse_init
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.clusters import ClusterState
+from maitre.states.initial import automatic_starts, initial_labels, new_state, parse_init
+from maitre.states.links import LinksState
+from maitre.states.mixture import Model
 
 _POINT_UPDATES = 150_000
 
@@ -37,7 +40,7 @@ _POINT_UPDATES = 150_000
 def sample(
     data: Any,
     family: Family | str | None = None,
-    prior: GibbsTypePrior | str | None = None,
+    prior: Prior | str | None = None,
     moves: str | Move | Sequence[str | Move] = "auto",
     draws: int | None = None,
     burn_in: int | None = None,
@@ -57,7 +60,8 @@ def sample(
     ----------
     data : array, table or sparse matrix, one row per point.
     family : component model, or its name; by default chosen from the types of the columns (`maitre.families.auto.choose_family`).
-    prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled.
+    prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled. For points in space or time see
+        `maitre.priors.DistanceDependent`.
     moves : names joined by "+", or move objects; "auto" is the best choice for the family.
     draws, burn_in : iterations kept and dropped, per chain; by default 150,000 visits to points each, between 15 and 1000.
     thin : keep every `thin`-th iteration.
@@ -174,18 +178,18 @@ class _Clock:
         return time.monotonic() > self.deadline
 
 
-def starting_state(model: Model, init: Any, rng: RngState, stop: Event | None = None) -> MixtureState:
+def starting_state(model: Model, init: Any, rng: RngState, stop: Event | None = None) -> ClusterState:
     """The state a chain starts from; "auto" makes two sweeps from each of several starts and keeps the one with the highest log joint."""
     if not _is(init, "auto"):
         return seated(model, initial_labels(init, model, rng), rng)
     conjugate = isinstance(model.family, ConjugateFamily)
-    starts = [initial_labels(name, model, rng) for name in ("sequential" if conjugate else "one", "random")]
+    starts = [initial_labels(name, model, rng) for name in automatic_starts(model)]
     tight = model.family.tightened()
     if conjugate and tight is not None:
         expecting_tight_clusters = dataclasses.replace(model, family=tight)
         starts.append(seated(expecting_tight_clusters, starts[0], rng).canonical_labels())
-    sweep = Gibbs() if conjugate else Auxiliary()
-    candidates: list[MixtureState] = []
+    sweep = resolve("auto", model).shared[0]
+    candidates: list[ClusterState] = []
     for labels in starts:
         if candidates and stop is not None and stop.is_set():
             break
@@ -200,17 +204,18 @@ def _is(value: Any, name: str) -> bool:
     return isinstance(value, str) and value == name
 
 
-def seated(model: Model, labels: Any, rng: RngState) -> MixtureState:
+def seated(model: Model, labels: Any, rng: RngState) -> ClusterState:
     """A state with these labels; points labelled −1 are seated one after the other in random order (sequential prediction)."""
     if not isinstance(model.family, ConjugateFamily) and np.any(np.asarray(labels) < 0):
         raise ValueError(
             f"init 'sequential' needs the closed marginals of a conjugate family; {type(model.family).__name__} has none: use init='one' or 'random'"
         )
-    state = MixtureState(model, labels)
+    state = new_state(model, labels)
     order = np.flatnonzero(state.labels < 0)
     if len(order):
         shuffle(order, rng)
-        reseat_points(state, order, rng)
+        seat_points = relink_points if isinstance(state, LinksState) else reseat_points
+        seat_points(state, order, rng)  # type: ignore[arg-type]
         state.rebuild()
         state.log_joint = state.compute_log_joint()
     return state
@@ -229,14 +234,16 @@ def as_family(family: Family | str | None, data: Any) -> Family:
     )
 
 
-def as_prior(prior: GibbsTypePrior | str | None) -> GibbsTypePrior:
+def as_prior(prior: Prior | str | None) -> Prior:
     """A prior from an object or a name; the default is a Dirichlet process with a sampled concentration."""
-    if isinstance(prior, GibbsTypePrior):
+    if isinstance(prior, Prior):
         return prior
     if prior is None:
         return DirichletProcess()
     if isinstance(prior, str) and prior in PRIORS:
         return PRIORS[prior]()
+    if prior == "DistanceDependent":
+        raise ValueError("DistanceDependent needs distances: give an object such as mt.priors.DistanceDependent.neighbours(coordinates, k=10)")
     raise ValueError(f"unknown prior {prior!r}; expected one of {', '.join(PRIORS)}, or an object such as mt.priors.DirichletProcess(1.0)")
 
 

@@ -81,3 +81,18 @@ def test_sampling_works_by_default_and_says_what_it_cannot_do():
         mt.sample(COUNTS, family=Rates(), moves="gibbs", progress=False)
     with pytest.raises(ValueError, match="'sequential' needs the closed marginals"):
         mt.sample(COUNTS, family=Rates(), init="sequential", progress=False)
+
+
+def test_links_have_the_law_of_the_conjugate_twin():
+    """With a distance-dependent prior: draws of the default moves, whose tables have explicit parameters."""
+    from maitre.testing.links import enumerate_links
+
+    prior = mt.priors.DistanceDependent.neighbours(np.arange(4.0), k=2, concentration=0.8)
+    posterior = mt.sample(COUNTS[:4], family=Rates(), prior=prior, draws=6000, burn_in=100, chains=1, progress=False)
+    assert np.all(np.isfinite(posterior.log_joint))
+    law = enumerate_links(Model.of(COUNTS[:4, None], mt.families.GammaPoisson(1.3, 0.6), prior)).law_of_partitions()
+    partitions, counts = np.unique(posterior.labels[0], axis=0, return_counts=True)
+    drawn = {tuple(labels): count / 6000 for labels, count in zip(partitions.tolist(), counts, strict=True)}
+    distance = 0.5 * sum(abs(drawn.get(labels, 0.0) - p) for labels, p in law.items())
+    effective = posterior.diagnostics()["n_clusters"]["ess"]
+    assert distance < sum(np.sqrt(2.0 * p * (1.0 - p) / (np.pi * effective)) for p in law.values()), (distance, effective)

@@ -11,13 +11,14 @@ from scipy import sparse
 
 from maitre.cli.job import Job, run_job
 from maitre.cli.model import named_prior, with_sampled_scale
+from maitre.cli.space import DECAYS, Space
 from maitre.data.files import READABLE, read_table
 from maitre.families import REGISTRY as FAMILIES
 from maitre.moves import REGISTRY as MOVES
 from maitre.priors import REGISTRY as PRIORS
 from maitre.sampling import as_family
 
-_MODEL, _SAMPLING, _COLUMNS, _OUTPUT = "Model", "Sampling", "Columns", "Output"
+_MODEL, _SPACE, _SAMPLING, _COLUMNS, _OUTPUT = "Model", "Points in space or time", "Sampling", "Columns", "Output"
 _FAMILY_NAMES = ", ".join(name for name in FAMILIES if name != "Product")
 
 
@@ -52,6 +53,35 @@ def fit(
         float | None,
         typer.Option(metavar="NUMBER", help="Fix the prior's concentration (more means more clusters); by default it is sampled.", rich_help_panel=_MODEL),
     ] = None,
+    neighbours: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K", help="Points in space: clusters hold together by links between each row and its K nearest neighbours.", rich_help_panel=_SPACE
+        ),
+    ] = None,
+    radius: Annotated[
+        float | None, typer.Option(metavar="DISTANCE", help="Links to all rows within this distance (with --neighbours: at most K).", rich_help_panel=_SPACE)
+    ] = None,
+    coordinates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,…",
+            help="Columns that say where a row is; the others are clustered (add --columns to cluster by coordinates too). By default all columns are both.",
+            rich_help_panel=_SPACE,
+        ),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(metavar="NAME", help="euclidean, manhattan, chebyshev, or haversine (latitude, longitude; km).", rich_help_panel=_SPACE)
+    ] = "euclidean",
+    decay: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"How links become rarer with distance: {', '.join(DECAYS)}; with a scale as in exponential:0.5, or exponential:sampled.",
+            rich_help_panel=_SPACE,
+        ),
+    ] = "exponential",
+    sequential: Annotated[bool, typer.Option("--sequential", help="Links to earlier rows only (time).", rich_help_panel=_SPACE)] = False,
     moves: Annotated[
         str, typer.Option(metavar="NAMES", help=f"Moves of the sampler, joined by +: auto, {', '.join(MOVES)}.", rich_help_panel=_SAMPLING)
     ] = "auto",
@@ -78,14 +108,21 @@ def fit(
     Ctrl-C stops sampling early and keeps what has been drawn.
     """
     target = Path(f"{_stem(file)}-maitre") if out is None else out
-    data, truth = selected(read_table(file), _names(columns), _names(drop), label_column)
+    space, table = Space(neighbours, radius, metric, decay, sequential), read_table(file)
+    data, truth = selected(table, _names(columns), [*_names(drop), *([] if columns else _names(coordinates))], label_column)
+    places = data if coordinates is None else selected(table, _names(coordinates), [], None)[0]
+    if not space.asked_for and (coordinates or sequential or decay != "exponential" or metric != "euclidean"):
+        raise ValueError("--coordinates, --metric, --decay and --sequential are for points in space: add --neighbours or --radius")
     model = as_family(family, data)
+    if space.asked_for and prior != "DirichletProcess":
+        raise ValueError(f"--neighbours and --radius make the prior distance-dependent: leave out --prior {prior}")
     run_job(
         Job(
             name=file.name,
             data=data,
             family=model if fixed_scale else with_sampled_scale(model),
-            prior=named_prior(prior, concentration),
+            prior=space.prior(places, concentration) if space.asked_for else named_prior(prior, concentration),
+            places=space.on_the_map(places),
             out=target,
             truth=truth,
             moves=moves,

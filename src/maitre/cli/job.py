@@ -24,7 +24,7 @@ from maitre.families.product import Product
 from maitre.numerics.arrays import Floats, Ints
 from maitre.partitions import adjusted_rand
 from maitre.posterior.posterior import Posterior
-from maitre.priors.base import GibbsTypePrior
+from maitre.priors.base import Prior
 from maitre.sampling import sample
 
 
@@ -35,9 +35,10 @@ class Job:
     name: str
     data: Any
     family: Family
-    prior: GibbsTypePrior
+    prior: Prior
     out: Path
     truth: Any = None  # labels to compare with
+    places: Any = None  # where the points are, for the picture, if the data do not say it
     moves: str = "auto"
     draws: int | None = None
     burn_in: int | None = None
@@ -193,7 +194,13 @@ def _write(folder: Path, job: Job, answer: Answer) -> None:
     answer.posterior.save(folder / "result")
     posterior = answer.posterior
     draw_summary(
-        folder / "clusters.png", numeric_columns(job.data), answer.clusters, posterior.n_clusters, posterior.log_joint, similarity(posterior), job.name
+        folder / "clusters.png",
+        numeric_columns(job.data if job.places is None else job.places),
+        answer.clusters,
+        posterior.n_clusters,
+        posterior.log_joint,
+        similarity(posterior),
+        job.name,
     )
     (folder / "summary.txt").write_text(as_text(answer.model, answer.summary), encoding="utf-8")
     (folder / "summary.json").write_text(json.dumps(answer.summary, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")

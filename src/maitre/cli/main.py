@@ -29,7 +29,9 @@ maitre fit measurements.parquet --drop id --label-column species --out answer
 
 maitre fit embeddings.npy --family NormalInverseGamma --time-budget 60
 
-maitre fit counts.npz --prior PitmanYor --draws 2000 --seed 7"""
+maitre fit counts.npz --prior PitmanYor --draws 2000 --seed 7
+
+maitre fit quakes.csv --neighbours 10 --coordinates lat,long --metric haversine"""
 
 app.command(epilog=_EXAMPLES, no_args_is_help=False)(fit)
 app.command()(demo)

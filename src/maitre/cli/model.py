@@ -14,7 +14,7 @@ from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.normal_inverse_wishart import NormalInverseWishart
 from maitre.families.product import Product
 from maitre.numerics.distributions import Gamma, Hyperprior, short_text
-from maitre.priors.base import GibbsTypePrior
+from maitre.priors.base import Prior
 from maitre.sampling import as_prior
 
 SCALES: dict[type[Family], str] = {NormalInverseGamma: "scale", NormalInverseWishart: "scale_factor", DirichletMultinomial: "concentration"}
@@ -32,7 +32,7 @@ def with_sampled_scale(family: Family) -> Family:
     return dataclasses.replace(family, **{name: Gamma(1.0, 1.0)}) if name else family  # type: ignore[type-var]
 
 
-def named_prior(name: str, concentration: float | None) -> GibbsTypePrior:
+def named_prior(name: str, concentration: float | None) -> Prior:
     """A prior by its name, with a fixed concentration if one is given.
 
     >>> named_prior("DirichletProcess", 0.5)

@@ -1,5 +1,6 @@
 """scikit-learn faces of the samplers."""
 
 from maitre.estimators.mixture import DPMixture
+from maitre.estimators.spatial import DistanceDependentMixture
 
-__all__ = ["DPMixture"]
+__all__ = ["DPMixture", "DistanceDependentMixture"]

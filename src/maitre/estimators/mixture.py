@@ -21,11 +21,47 @@ from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.product import Product
 from maitre.moves import Move
 from maitre.numerics.arrays import Floats, Ints
-from maitre.priors.base import GibbsTypePrior
+from maitre.posterior.posterior import Posterior
+from maitre.priors.base import Prior
 from maitre.sampling import sample
 
 
-class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """What estimators that sample partitions share: which data they take, and what they report."""
+
+    family: Family | str | None
+
+    def _report(self, posterior: Posterior) -> None:
+        self.posterior_ = posterior
+        self.labels_ = posterior.best
+        self.n_clusters_ = int(self.labels_.max()) + 1
+        self.concentration_ = float(posterior.concentration.mean())
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        """A table with text, truth values or gaps as it is, anything else as scikit-learn's array; NaN and infinity are left to the family, which names the entry."""
+        if (_is_mixed(X) or self._takes_categories(X)) if reset else hasattr(self.posterior_.model.data, "columns"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        checked = validate_data(self, X, reset=reset, accept_sparse="csr", ensure_all_finite=False)
+        if sparse.issparse(checked):
+            _check_counts(checked)
+        return checked
+
+    def _takes_categories(self, X: Any) -> bool:
+        """Whether the family names columns or takes text, so that X must stay as it is."""
+        if not (isinstance(self.family, (Categorical, Product)) or self.family == "Categorical"):
+            return False
+        return hasattr(X, "columns") or np.asarray(X).dtype.kind in "OUS"
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse matrices are taken if they hold counts, which the tag for any sparse matrix cannot say: it is set only where a family of counts is asked for."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = self.family == "DirichletMultinomial" or isinstance(self.family, DirichletMultinomial)
+        tags.input_tags.allow_nan = self.family in (None, "auto") or isinstance(self.family, Product)
+        return tags
+
+
+class DPMixture(SampledClustering):
     """Cluster by sampling a mixture whose number of components is found, not given.
 
     Parameters
@@ -59,7 +95,7 @@ class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         family: Family | str | None = None,
-        prior: GibbsTypePrior | str | None = None,
+        prior: Prior | str | None = None,
         moves: str | Move | Sequence[str | Move] = "auto",
         draws: int | None = None,
         burn_in: int | None = None,
@@ -83,7 +119,7 @@ class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw partitions of the rows of X and keep the best; y is ignored."""
         data = self._checked(X, reset=True)
-        self.posterior_ = sample(
+        posterior = sample(
             data,
             family=self.family,
             prior=self.prior,
@@ -92,13 +128,11 @@ class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             burn_in=self.burn_in,
             thin=self.thin,
             chains=self.chains,
-            seed=_seed(self.random_state),
+            seed=seed_of(self.random_state),
             init=self.init,
             progress=self.progress,
         )
-        self.labels_ = self.posterior_.best
-        self.n_clusters_ = int(self.labels_.max()) + 1
-        self.concentration_ = float(self.posterior_.concentration.mean())
+        self._report(posterior)
         return self
 
     def predict(self, X: Any) -> Ints:
@@ -125,34 +159,11 @@ class DPMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """The mean log predictive density of the rows of X; y is ignored."""
         return float(self.score_samples(X).mean())
 
-    def _checked(self, X: Any, reset: bool) -> Any:
-        """A table with text, truth values or gaps as it is, anything else as scikit-learn's array; NaN and infinity are left to the family, which names the entry."""
-        if (_is_mixed(X) or self._takes_categories(X)) if reset else hasattr(self.posterior_.model.data, "columns"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        checked = validate_data(self, X, reset=reset, accept_sparse="csr", ensure_all_finite=False)
-        if sparse.issparse(checked):
-            _check_counts(checked)
-        return checked
 
-    def _takes_categories(self, X: Any) -> bool:
-        """Whether the family names columns or takes text, so that X must stay as it is."""
-        if not (isinstance(self.family, (Categorical, Product)) or self.family == "Categorical"):
-            return False
-        return hasattr(X, "columns") or np.asarray(X).dtype.kind in "OUS"
-
-    def __sklearn_tags__(self) -> Any:
-        """Sparse matrices are taken if they hold counts, which the tag for any sparse matrix cannot say: it is set only where a family of counts is asked for."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = self.family == "DirichletMultinomial" or isinstance(self.family, DirichletMultinomial)
-        tags.input_tags.allow_nan = self.family in (None, "auto") or isinstance(self.family, Product)
-        return tags
-
-
-def _seed(random_state: Any) -> int:
+def seed_of(random_state: Any) -> int:
     """The seed itself if it is a number, otherwise drawn from the random state.
 
-    >>> _seed(7)
+    >>> seed_of(7)
     7
     """
     if isinstance(random_state, (int, np.integer)):

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from maitre.numerics.rng import RngState
+from maitre.priors.base import GibbsTypePrior, Prior
 from maitre.states.mixture import Model
 
 
@@ -25,6 +26,7 @@ class Move(ABC):
     """One kernel of a Markov chain."""
 
     name: ClassVar[str]
+    priors: ClassVar[type[Prior]] = GibbsTypePrior  # the kind of prior, and so of state, that the move is for
     exact: bool = True  # after burn-in
     climbing: bool = False  # at present: looking for clusters rather than sampling
 

@@ -13,8 +13,10 @@ from maitre.families.base import ConjugateFamily
 from maitre.moves.base import Move, Report
 from maitre.numerics.distributions import Gamma, Hyperprior
 from maitre.numerics.rng import RngState, uniform
+from maitre.priors.base import Prior
 from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.clusters import ClusterState
+from maitre.states.mixture import Model
 
 _STEPS = 20
 LOWEST_SCALE = 1e-12  # priors of scales are cut off here: with repeated points or a constant column the likelihood alone would send a scale to zero
@@ -64,19 +66,19 @@ class PriorHyperparameters(Move):
     """Resample the concentration (and discount, and weight) of the prior over partitions given the partition."""
 
     name = "prior_hyperparameters"
+    priors = Prior
 
     def check(self, model: Model) -> None:
         pass
 
-    def step(self, state: MixtureState, rng: RngState) -> Report:
-        sizes = state.sizes[state.sizes > 0]
+    def step(self, state: ClusterState, rng: RngState) -> Report:
         evaluations = 0
         for name, hyperprior in state.model.prior.hyperpriors().items():
             value = float(getattr(state.prior, name))
             if isinstance(state.prior, DirichletProcess) and isinstance(hyperprior, Gamma):
                 value, count = draw_concentration(value, state.model.n, state.n_clusters, hyperprior, rng), 1
             else:
-                value, count = _slice_hyperparameter(lambda v, name=name: state.prior.at({name: v}).log_probability(sizes), value, hyperprior, rng)  # type: ignore[misc]
+                value, count = _slice_hyperparameter(lambda v, name=name: state.log_prior_at({name: v}), value, hyperprior, rng)  # type: ignore[misc]
             state.set_prior({name: value})
             evaluations += count
         return Report(evaluations)
@@ -86,6 +88,7 @@ class FamilyHyperparameters(Move):
     """Resample the family's hyper-parameters that carry a prior given the partition and the data."""
 
     name = "family_hyperparameters"
+    priors = Prior
 
     def check(self, model: Model) -> None:
         if not isinstance(model.family, ConjugateFamily):
@@ -93,7 +96,7 @@ class FamilyHyperparameters(Move):
                 f"hyper-parameters of {type(model.family).__name__} cannot be sampled: it has no closed marginals; give numbers in place of priors"
             )
 
-    def step(self, state: MixtureState, rng: RngState) -> Report:
+    def step(self, state: ClusterState, rng: RngState) -> Report:
         evaluations = 0
         for name, hyperprior in state.model.family.hyperpriors().items():
             value = float(getattr(state.family, name))

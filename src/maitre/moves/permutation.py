@@ -35,7 +35,8 @@ from maitre.numerics.distributions import Gamma
 from maitre.numerics.draw import draw_below, draw_event, shuffle
 from maitre.numerics.rng import RngState
 from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration_afresh, integrated_log_v
-from maitre.states.mixture import MixtureState, Model, seat_all
+from maitre.states.clusters import seat_all
+from maitre.states.mixture import MixtureState, Model
 
 _MOST_POINTS_EXACT = 5000
 _FIRST_CAPACITY = 63  # segments open at once

@@ -16,6 +16,7 @@ from maitre.families.statistics import log_predictive_all
 from maitre.numerics.arrays import Floats
 from maitre.numerics.compilation import kernel
 from maitre.numerics.elementary import fast_exp
+from maitre.priors.base import GibbsTypePrior
 from maitre.states.mixture import MixtureState, Model
 
 if TYPE_CHECKING:
@@ -77,6 +78,10 @@ def predict(posterior: Posterior, new: Any, max_draws: int) -> tuple[Floats, Flo
     if max_draws < 1:
         raise ValueError(f"max_draws is {max_draws}; at least one draw is needed")
     model = posterior.model
+    if not isinstance(model.prior, GibbsTypePrior):
+        raise ValueError(
+            f"predictions need a prior that says where a new point may sit; {type(model.prior).__name__} does not know its distances to the others: put the new points among the data and sample again"
+        )
     if not isinstance(model.family, ConjugateFamily):
         raise ValueError(f"predictions need the closed marginals of a conjugate family; {type(model.family).__name__} has none")
     n = model.n

@@ -19,6 +19,7 @@ from maitre.posterior.posterior import Posterior
 from maitre.states.mixture import Model
 
 _FORMAT = 1
+_LONG = 1000  # numbers: longer arrays are not written as text
 
 
 def save(posterior: Posterior, path: Path) -> None:
@@ -38,7 +39,10 @@ def save(posterior: Posterior, path: Path) -> None:
                 labels[chain, draw : draw + step] = posterior.labels[chain, draw : draw + step]
         np.savez(temporary / "traces.npz", **posterior.traces)  # type: ignore[arg-type]
         _save_data(temporary, posterior.model.data)
-        (temporary / "result.json").write_text(json.dumps(_described(posterior), indent=1))
+        arrays: dict[str, Any] = {}
+        (temporary / "result.json").write_text(json.dumps(_described(posterior, arrays), indent=1))
+        if arrays:
+            np.savez(temporary / "model.npz", **arrays)
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o777 & ~umask)
@@ -68,7 +72,8 @@ def load(path: str | Path) -> Posterior:
     text = json.loads((folder / "result.json").read_text())
     if text.get("format") != _FORMAT:
         raise ValueError(f"{str(path)!r} has format {text.get('format')!r}; this version reads format {_FORMAT}")
-    family, prior = _restored(text["family"]), _restored(text["prior"])
+    arrays = dict(np.load(folder / "model.npz")) if (folder / "model.npz").exists() else {}
+    family, prior = _restored(text["family"], arrays), _restored(text["prior"], arrays)
     with np.load(folder / "traces.npz") as file:
         traces = {name: file[name] for name in file.files}
     model = Model.of(_load_data(folder), family, prior)
@@ -76,11 +81,11 @@ def load(path: str | Path) -> Posterior:
     return Posterior(model, labels, traces, text["settings"], text["exact"], text["interrupted"], text["moves"])
 
 
-def _described(posterior: Posterior) -> dict[str, Any]:
+def _described(posterior: Posterior, arrays: dict[str, Any]) -> dict[str, Any]:
     return {
         "format": _FORMAT,
-        "family": _plain(posterior.model.family),
-        "prior": _plain(posterior.model.prior),
+        "family": _plain(posterior.model.family, arrays),
+        "prior": _plain(posterior.model.prior, arrays),
         "settings": _plain(posterior.settings),
         "exact": posterior.exact,
         "interrupted": posterior.interrupted,
@@ -88,27 +93,32 @@ def _described(posterior: Posterior) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
-    """A model's parts as JSON: dataclasses by the name of their class and their fields, arrays as lists."""
+def _plain(value: Any, arrays: dict[str, Any] | None = None) -> Any:
+    """A model's parts as JSON: dataclasses by the name of their class and their fields, arrays as lists; long ones are put into `arrays`, if that is given."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {f.name: _plain(getattr(value, f.name), arrays) for f in dataclasses.fields(value)}
         return {"class": f"{type(value).__module__}:{type(value).__qualname__}", "fields": fields}
+    if isinstance(value, np.ndarray) and arrays is not None and value.size > _LONG and value.dtype.kind in "biuf":
+        arrays[f"array{len(arrays)}"] = value
+        return {"array": f"array{len(arrays) - 1}"}
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): _plain(v, arrays) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [_plain(v, arrays) for v in value]
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
 
 
-def _restored(value: Any) -> Any:
+def _restored(value: Any, arrays: dict[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_restored(v) for v in value]
+        return [_restored(v, arrays) for v in value]
+    if isinstance(value, dict) and "array" in value:
+        return arrays[value["array"]]
     if not isinstance(value, dict) or "class" not in value:
         return value
     module, _, name = value["class"].partition(":")
@@ -120,7 +130,7 @@ def _restored(value: Any) -> Any:
         raise ValueError(f"the result uses {name} from {module}, which cannot be imported here: define or install it, then load again") from None
     if not (isinstance(cls, type) and issubclass(cls, Parametrised)):
         raise ValueError(f"the result names {name} from {module} as part of its model, which is neither a family nor a prior: do not trust this file")
-    return cls(**{key: _restored(v) for key, v in value["fields"].items()})
+    return cls(**{key: _restored(v, arrays) for key, v in value["fields"].items()})
 
 
 def _save_data(folder: Path, data: Any) -> None:

@@ -18,6 +18,9 @@ from maitre.numerics.distributions import Parametrised
 class Prior(Parametrised):
     """A prior over partitions: a frozen dataclass of hyper-parameters, each a number or a prior of its own."""
 
+    def check_size(self, n: int) -> None:
+        """A `ValueError` if the prior is not one for n points."""
+
 
 class GibbsTypePrior(Prior, ABC):
     """A prior of the form V(n, K) ∏ W(|c|) (core of every collapsed sampler here).

@@ -7,14 +7,30 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from maitre.families.base import ConjugateFamily
 from maitre.numerics.arrays import Ints
 from maitre.numerics.draw import draw_below, fill_below
 from maitre.numerics.rng import RngState
 from maitre.partitions.labels import canonical
-from maitre.states.mixture import Model
+from maitre.priors.base import GibbsTypePrior
+from maitre.priors.distance_dependent import DistanceDependent
+from maitre.states.clusters import ClusterState
+from maitre.states.links import LinksState
+from maitre.states.mixture import MixtureState, Model
 
 NAMES = ("auto", "sequential", "one", "singletons", "random", "kmeans")
 _DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20}
+
+
+def new_state(model: Model, labels: Any) -> ClusterState:
+    """The kind of state that the model's prior calls for, with these labels; −1 for points that have no seat yet."""
+    return LinksState.of_labels(model, labels) if isinstance(model.prior, DistanceDependent) else MixtureState(model, labels)
+
+
+def automatic_starts(model: Model) -> list[str]:
+    """The initialisations that "auto" tries: one that ends with few clusters, one with many. Random labels would part every point from its neighbours, whom it links to."""
+    few = "sequential" if isinstance(model.family, ConjugateFamily) else "one"
+    return list(dict.fromkeys([few, "one" if isinstance(model.prior, DistanceDependent) else "random"]))
 
 
 def parse_init(init: Any, model: Model) -> tuple[str, int]:
@@ -61,6 +77,8 @@ def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
 def most_clusters(model: Model) -> int:
     """The largest number of clusters to which the prior gives a positive probability."""
     prior = model.prior.at_prior_means()
+    if not isinstance(prior, GibbsTypePrior):
+        return model.n
     low, high = 1, model.n + 1
     while high - low > 1:
         middle = (low + high) // 2

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from maitre.families.base import Family
-from maitre.families.statistics import add, clear, derive, log_marginal, log_predictive_all, supports
+from maitre.families.statistics import log_marginal, log_predictive_all
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
-from maitre.numerics.compilation import Kernel, compiled, compiled_form_of, kernel
+from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.partitions.labels import canonical, canonical_slots
-from maitre.priors.base import GibbsTypePrior
+from maitre.priors.base import Prior
+from maitre.states.clusters import ClusterState, seat_all
 
 _REBUILD_AFTER = 10  # statistics are rebuilt from the members after this many changes of seat per point
 _SPARE_SLOTS = 2
@@ -27,13 +28,13 @@ class Model:
     """Encoded data, a family with every field filled in, and a prior; their hyper-parameters are numbers or priors."""
 
     family: Family
-    prior: GibbsTypePrior
+    prior: Prior
     encoded: Any
     n: int
     data: Any = None
 
     @classmethod
-    def of(cls, data: Any, family: Family, prior: GibbsTypePrior) -> Model:
+    def of(cls, data: Any, family: Family, prior: Prior) -> Model:
         """Validate and encode the data, and fill in the family's defaults."""
         columns = list(getattr(data, "columns", []))
         if len(set(columns)) < len(columns):
@@ -42,6 +43,7 @@ class Model:
         valid = family.validate(data)
         filled = family.with_defaults(valid)
         n = len(data) if not hasattr(data, "shape") else int(data.shape[0])
+        prior.check_size(n)
         return cls(filled, prior, filled.at_prior_means().encode(valid), n, data)
 
     @cached_property
@@ -62,35 +64,6 @@ compiled_form_of(first_empty)(compiled(first_empty))
 
 
 @kernel
-def seat_all(s: Any, labels: Slots, n_slots: int) -> None:
-    """Statistics of the first `n_slots` slots from the labels."""
-    for k in range(n_slots):
-        clear(s, k)
-    for i in range(len(labels)):
-        if labels[i] >= 0:
-            add(s, labels[i], i)
-    for k in range(n_slots):
-        derive(s, k)
-
-
-@kernel
-def total_log_marginal(s: Any, sizes: Ints) -> float:
-    """Σ_c log p(x_c)."""
-    total = 0.0
-    for k in range(len(sizes)):
-        if sizes[k] > 0:
-            total += log_marginal(s, k)
-    return total
-
-
-@kernel
-def derive_all(s: Any, n_slots: int) -> None:
-    """Everything that slots derive from their raw statistics."""
-    for k in range(n_slots):
-        derive(s, k)
-
-
-@kernel
 def slot_summary(s: Any, n_slots: int, points: Ints, summary: Floats, scores: Floats) -> Floats:
     """Each slot's log marginal and the log predictives of some points: all that its statistics are for."""
     for k in range(n_slots):
@@ -104,19 +77,11 @@ def slot_summary(s: Any, n_slots: int, points: Ints, summary: Floats, scores: Fl
     return summary
 
 
-class MixtureState:
-    """A partition of the points with the statistics of its clusters.
-
-    `compiled=False` runs every kernel as plain Python, for tests that follow all branches of a move.
-    """
+class MixtureState(ClusterState):
+    """A partition of the points with the statistics of its clusters."""
 
     def __init__(self, model: Model, labels: Any, compiled: bool = True) -> None:
-        self.model = model
-        self.compiled = compiled
-        self.collapsed = supports(model.family.statistics, "log_marginal")
-        self.explicit_log_likelihood = float("nan")  # Σ log F(x_i; θ) at the parameters drawn last, for a family without closed marginals
-        self.family = model.family.at_prior_means()
-        self.prior = model.prior.at_prior_means()
+        super().__init__(model, compiled)
         self.labels: Slots = canonical(labels).astype(np.int32)
         self._log_w_probe: Floats = np.zeros(0)
         self._allocate(int(self.labels.max(initial=-1)) + 1 + _SPARE_SLOTS)
@@ -168,22 +133,12 @@ class MixtureState:
         elif self.changes > _REBUILD_AFTER * self.model.n:
             self.rebuild()
 
-    def run(self, function: Kernel, *arguments: Any) -> Any:
-        """Run a kernel on the statistics, compiled or as plain Python."""
-        return (function if self.compiled else function.python)(self.statistics, *arguments)
-
     # -- what the state says ----------------------------------------------------------------------------------------------------------------
 
     @property
     def n_clusters(self) -> int:
         """K."""
         return int(self.occupancy[0])
-
-    @property
-    def hyperparameters(self) -> dict[str, float]:
-        """Present values of the hyper-parameters that are sampled; a family's are prefixed with "family."."""
-        values = {name: float(getattr(self.prior, name)) for name in self.model.prior.hyperpriors()}
-        return values | {f"family.{name}": float(getattr(self.family, name)) for name in self.model.family.hyperpriors()}
 
     def canonical_labels(self) -> Ints:
         """The partition, clusters numbered in order of first appearance."""
@@ -198,18 +153,9 @@ class MixtureState:
         occupied = self.sizes[self.sizes > 0]
         return float(self.log_v[self.n_clusters] + self.log_w[occupied].sum())
 
-    def log_likelihood(self) -> float:
-        """Σ_c log p(x_c); without closed marginals Σ_i log F(x_i; θ) at the parameters drawn last."""
-        return float(self.run(total_log_marginal, self.sizes)) if self.collapsed else self.explicit_log_likelihood
-
-    def log_hyperprior(self) -> float:
-        """Σ log p(value) of the hyper-parameters that are sampled."""
-        prior = sum(p.log_density(getattr(self.prior, name)) for name, p in self.model.prior.hyperpriors().items())
-        return prior + sum(p.log_density(getattr(self.family, name)) for name, p in self.model.family.hyperpriors().items())
-
-    def compute_log_joint(self) -> float:
-        """log p(C, x), with the log priors of sampled hyper-parameters, from scratch."""
-        return self.log_prior_of_partition() + self.log_likelihood() + self.log_hyperprior()
+    def log_prior_at(self, values: dict[str, float]) -> float:
+        """log p(C) with other hyper-parameters of the prior."""
+        return float(self.prior.at(values).log_probability(self.sizes[self.sizes > 0]))
 
     # -- changes ----------------------------------------------------------------------------------------------------------------------------
 
@@ -230,18 +176,6 @@ class MixtureState:
         self._tabulate()
         self._update_log_join()
         self.log_joint += self.log_prior_of_partition() + self.log_hyperprior() - before
-
-    def set_family(self, values: dict[str, float]) -> None:
-        """New hyper-parameters of the family."""
-        self.family = self.family.at(values)
-        self.statistics = self.family.with_values(self.statistics, values)
-        self.run(derive_all, self.capacity)
-        self.log_joint = self.compute_log_joint()
-
-    def log_likelihood_at(self, values: dict[str, float]) -> float:
-        """Σ_c log p(x_c) with other hyper-parameters of the family."""
-        function = total_log_marginal if self.compiled else total_log_marginal.python
-        return float(function(self.family.with_values(self.statistics, values), self.sizes))
 
     def audit(self, tolerance: float = 1e-8) -> None:
         """Raise `AssertionError` unless sizes, statistics and log joint agree with a fresh build from the labels."""

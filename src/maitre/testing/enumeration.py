@@ -35,6 +35,14 @@ class EnumeratedPosterior:
         """The position of a partition given by canonical labels."""
         return self.partitions.index(tuple(int(v) for v in labels))
 
+    def state_at(self, model: Model, partition: tuple[int, ...]) -> Any:
+        """A state there, whose kernels run as plain Python."""
+        return MixtureState(model, partition, compiled=False)
+
+    def partition_of(self, state: Any) -> tuple[int, ...]:
+        """Where a state is."""
+        return tuple(int(v) for v in state.canonical_labels())
+
 
 def enumerate_posterior(model: Model) -> EnumeratedPosterior:
     """log p(C, x) for every partition C of the model's points, with hyper-parameters at fixed values.

@@ -13,7 +13,7 @@ import numpy as np
 
 from maitre.numerics.arrays import Floats
 from maitre.numerics.draw import Branching
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import Model
 from maitre.testing.enumeration import EnumeratedPosterior
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def follow_branches(run: Callable[[Branching], T]) -> Iterator[tuple[T, float]]:
 
 
 def transition_matrix(model: Model, step: Callable[[Any, Any], Any], exact: EnumeratedPosterior) -> Floats:
-    """P[a, b]: the probability that `step(state, rng)` takes partition a to partition b. `step` may make discrete draws only."""
+    """P[a, b]: the probability that `step(state, rng)` takes partition a (or links a, from `enumerate_links`) to b. `step` may make discrete draws only."""
     positions = {labels: k for k, labels in enumerate(exact.partitions)}
     matrix = np.zeros((len(positions), len(positions)))
 
@@ -67,9 +67,9 @@ def transition_matrix(model: Model, step: Callable[[Any, Any], Any], exact: Enum
             continue
 
         def run(rng: Branching, labels: tuple[int, ...] = labels) -> tuple[int, ...]:
-            state = MixtureState(model, labels, compiled=False)
+            state = exact.state_at(model, labels)
             step(state, rng)
-            return tuple(int(v) for v in state.canonical_labels())
+            return exact.partition_of(state)
 
         for outcome, probability in follow_branches(run):
             matrix[row, positions[outcome]] += probability
