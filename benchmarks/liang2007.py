@@ -68,7 +68,7 @@ class Size:
     mixing_draws: int
 
 
-FULL, QUICK = Size(10_000, 6.0, 5, 20_000), Size(2_000, 0.6, 2, 2_000)
+FULL, QUICK = Size(10_000, 3.0, 5, 10_000), Size(2_000, 0.6, 2, 2_000)
 
 
 def gaussian_data(n: int, n_dimensions: int, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
