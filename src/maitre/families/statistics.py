@@ -26,6 +26,11 @@ For the sampler with explicit parameters (`auxiliary`):
     log_likelihood(s, theta, i)          log F(x_i; θ)
     n_parameters(s)                      how many numbers θ takes
 
+For search that proves its answer (`maitre.optimize`); any valid bound will do, a tighter one makes the search shorter:
+
+    log_bound(s, i)                      an upper bound of log p(x_i | x_S) over all sets S of other points
+    log_bound_given(s, k, rest, i)       the same over the sets that hold slot k and some points of slot `rest`, which holds point i too (log_bound)
+
 For Geweke's test (`maitre.testing`):
 
     draw_point(s, theta, i, rng)         replace point i by a draw from F(·; θ)
@@ -90,6 +95,10 @@ def _log_predictive_without(s: Any, k: int, i: int) -> float:
 def _log_predictive_all(s: Any, i: int, n_slots: int, out: Any) -> None:
     for k in range(n_slots):
         out[k] += log_predictive(s, k, i)
+
+
+def _log_bound_given(s: Any, k: int, rest: int, i: int) -> float:
+    return log_bound(s, i)  # type: ignore[no-any-return]
 
 
 def _not_in_fours(s: Any) -> bool:
@@ -168,6 +177,16 @@ def merge(s: Any, k: int, other: int) -> None:
 @_dispatched()
 def subtract(s: Any, k: int, other: int) -> None:
     """The points of slot `other`, all of them in slot k, leave slot k."""
+
+
+@_dispatched()
+def log_bound(s: Any, i: int) -> float:
+    """At least log p(x_i | x_S) for every set S of other points."""
+
+
+@_dispatched(_log_bound_given)
+def log_bound_given(s: Any, k: int, rest: int, i: int) -> float:
+    """At least log p(x_i | x_k ∪ x_S) for every set S of points of slot `rest` other than i; slot `rest` holds point i, slot k does not."""
 
 
 @_dispatched()
