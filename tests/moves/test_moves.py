@@ -36,7 +36,9 @@ def test_work_is_shared_evenly_and_the_schedule_frozen_after_burn_in():
         composed.step(None, None)
     assert composed.repeats == [1, 10]
     assert cheap.calls - calls == 50
-    assert composed.summary()["dear"] == {"repeats": 1, "operations": 100.0, "accepted": 0.5}
+    summary = composed.summary()["dear"]
+    assert summary.pop("seconds") >= 0.0
+    assert summary == {"repeats": 1, "operations": 100.0, "accepted": 0.5}
 
 
 def test_names_become_moves():

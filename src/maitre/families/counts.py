@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from maitre.numerics.arrays import Floats
 from maitre.numerics.compilation import compiled_form_of
@@ -11,6 +12,24 @@ from maitre.numerics.elementary import fast_log
 
 Counts = npt.NDArray[np.int32]
 _FACTORS = 16  # factors between logarithms: their product stays within double precision for factors between 1e-19 and 1e19
+
+
+def weighted_counts(counts: sparse.csr_matrix, weighting: str) -> sparse.csr_matrix:
+    """Rows of counts as vectors: "counts" as they are, "sqrt" of each word's share of the row, or "tfidf" (log(1 + count) · log(n / rows with the word), unit length)."""
+    x = counts.astype(np.float64)
+    if weighting == "counts":
+        return x
+    if weighting == "sqrt":
+        lengths = np.maximum(np.asarray(x.sum(axis=1)).ravel(), 1.0)
+        x.data = np.sqrt(x.data / np.repeat(lengths, np.diff(x.indptr)))
+        return x
+    if weighting != "tfidf":
+        raise ValueError(f"unknown weighting {weighting!r}; expected 'counts', 'sqrt' or 'tfidf'")
+    rarity = np.log(x.shape[0] / np.maximum(np.bincount(x.indices[x.data > 0], minlength=x.shape[1]), 1))
+    x.data = np.log1p(x.data) * rarity[x.indices]
+    norms = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)).ravel())
+    x.data /= np.repeat(np.where(norms > 0.0, norms, 1.0), np.diff(x.indptr))
+    return x
 
 
 def add_log_counts(counts: Counts, base: Floats, rows: Counts, extra: Floats, start: int, stop: int, n_slots: int, product: Floats, out: Floats) -> None:

@@ -18,8 +18,13 @@ from scipy.special import gammaln
 
 from maitre.data.validation import count_matrix
 from maitre.families.base import ConjugateFamily, Example
+<<<<<<< HEAD
 from maitre.families.counts import Counts, add_log_counts
 from maitre.families.statistics import log_bound
+=======
+from maitre.families.counts import Counts, add_log_counts, weighted_counts
+from maitre.families.statistics import add
+>>>>>>> main
 from maitre.numerics.arrays import Floats, Ints, padded
 from maitre.numerics.distributions import Hyperprior
 from maitre.numerics.elementary import fast_lgamma, fast_log
@@ -127,6 +132,7 @@ class DirichletMultinomialStatistics(NamedTuple):
                 mass = s.base[w] + s.seen[w, k]
                 out[k] += fast_lgamma(mass + count) - fast_lgamma(mass)
 
+<<<<<<< HEAD
     def log_bound(s, i: int) -> float:
         """The predictive is a mixture over φ of ∏ φ_w^x_w, and no φ gives the point more than its own shares x_w/L."""
         value = 0.0
@@ -146,6 +152,24 @@ class DirichletMultinomialStatistics(NamedTuple):
                 mass, total = s.base[w] + joining, s.concentration + (s.total[k] - s.seen[w, k]) + joining
                 value += math.lgamma(mass + x) - math.lgamma(mass) + math.lgamma(total) - math.lgamma(total + x)
         return min(value, log_bound(s, i))
+=======
+    def absorb(s, k: int, i: int) -> float:
+        mass = s.concentration + s.total[k]
+        value = fast_lgamma(mass) - fast_lgamma(mass + s.length[i])
+        product, factors = 1.0, 0
+        for t in range(s.token_start[i], s.token_start[i + 1]):
+            w = s.token_words[t]
+            product *= s.base[w] + (s.seen[w, k] + s.token_extra[t])
+            factors += 1
+            if factors == 16:
+                value += fast_log(product)
+                product, factors = 1.0, 0
+        for t in range(s.bulk_start[i], s.bulk_start[i + 1]):
+            weight = s.base[s.bulk_words[t]] + s.seen[s.bulk_words[t], k]
+            value += fast_lgamma(weight + s.bulk_counts[t]) - fast_lgamma(weight)
+        add(s, k, i)
+        return value + fast_log(product)
+>>>>>>> main
 
     def n_parameters(s) -> int:
         return len(s.base)
@@ -226,6 +250,9 @@ class DirichletMultinomial(ConjugateFamily):
             np.asarray(x.sum(axis=1), dtype=np.float64).ravel(),
             x.shape[1],
         )
+
+    def vectors(self, x: sparse.csr_matrix, weighting: str = "sqrt") -> sparse.csr_matrix:
+        return weighted_counts(x, weighting)
 
     def allocate(self, encoded: tuple[Any, ...], capacity: int) -> DirichletMultinomialStatistics:
         *arrays, n_words = encoded

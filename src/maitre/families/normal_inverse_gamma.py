@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from maitre.data.validation import column_means, column_variances, dense_matrix, within_range
 from maitre.families.base import ConjugateFamily, Example
-from maitre.families.statistics import log_predictive
+from maitre.families.statistics import add, log_predictive, refresh
 from maitre.numerics.arrays import Floats, accumulate, fetch, fetch_at, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
-from maitre.numerics.elementary import fast_log
+from maitre.numerics.elementary import fast_lgamma, fast_log
 from maitre.numerics.rng import log_gamma_variate, normal
 
 _LOG_TWO_PI = math.log(2.0 * math.pi)
@@ -144,6 +144,14 @@ class NormalInverseGammaStatistics(NamedTuple):
             for k in range(n_slots):
                 out[k] += log_predictive(s, k, i)
 
+    def absorb(s, k: int, i: int) -> float:
+        if len(s.observed) == 0:
+            return _complete_absorb(s, k, i)
+        refresh(s, k)
+        value = log_predictive(s, k, i)
+        add(s, k, i)
+        return value  # type: ignore[no-any-return]
+
     def prefetch(s, i: int) -> None:
         prefetch_row(s.x, i)
 
@@ -254,6 +262,34 @@ def _complete_without(s: Any, k: int, i: int) -> float:
 
 
 @compiled
+def _complete_absorb(s: Any, k: int, i: int) -> float:
+    """The predictive is a ratio of powers of b_n and b_n+1, whose logarithms are summed over the dimensions, sixteen factors at a time; the last sum is kept in `constant`."""
+    n_dimensions = len(s.log_scale)
+    n = s.counts[k, 0]
+    kappa, a = s.kappa + n, s.shape + 0.5 * n
+    before = s.constant[k] if n > 0.0 else n_dimensions * math.log(s.scale)
+    inverse, pull = 1.0 / (n + 1.0), 0.5 * s.kappa * (n + 1.0) / (kappa + 1.0)
+    after, product, jacobian = 0.0, 1.0, 0.0
+    at_once = 1 if s.far[i] else 16
+    for begin in range(0, n_dimensions, at_once):
+        product = 1.0
+        for d in range(begin, min(begin + at_once, n_dimensions)):
+            x = s.x[i, d]
+            gap = x - s.mean[k, d]
+            mean = s.mean[k, d] + gap * inverse
+            scatter = s.scatter[k, d] + gap * (x - mean)
+            product *= s.scale + 0.5 * scatter + pull * mean * mean
+            s.mean[k, d] = mean
+            s.scatter[k, d] = scatter
+            s.counts[k, d] = n + 1.0
+            jacobian += s.log_scale[d]
+        after += fast_log(product)
+    s.constant[k] = after
+    gammas = fast_lgamma(a + 0.5) - fast_lgamma(a) - 0.5 * (_LOG_TWO_PI + fast_log((kappa + 1.0) / kappa))
+    return n_dimensions * gammas + a * before - (a + 0.5) * after - jacobian
+
+
+@compiled
 def _observed_without(s: Any, k: int, i: int) -> float:
     """The predictive without point i, over the dimensions in which it is observed."""
     value = 0.0
@@ -314,6 +350,9 @@ class NormalInverseGamma(ConjugateFamily):
             (np.abs(z).max(axis=1) > _FAR).astype(np.uint8),
             0.5 * np.log(rate),
         )
+
+    def vectors(self, x: Floats) -> Floats:
+        return np.ascontiguousarray(self.encode(x)[0][:, : x.shape[1]])  # type: ignore[no-any-return]
 
     def allocate(self, encoded: tuple[Any, ...], capacity: int) -> NormalInverseGammaStatistics:
         x, observed, far, log_scale = encoded

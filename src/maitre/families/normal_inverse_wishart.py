@@ -403,6 +403,9 @@ class NormalInverseWishart(ConjugateFamily):
         z = linalg.solve_triangular(factor, (x - np.asarray(self.mean, dtype=float)).T, lower=True).T
         return np.ascontiguousarray(within_range(z)), -float(np.sum(np.log(np.diag(factor))))
 
+    def vectors(self, x: Floats) -> Floats:
+        return self.encode(x)[0]  # type: ignore[no-any-return]
+
     def allocate(self, encoded: tuple[Floats, float], capacity: int) -> NormalInverseWishartStatistics:
         x, log_jacobian = encoded
         slots, n_dimensions = padded(capacity), x.shape[1]

@@ -20,6 +20,7 @@ from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.gamma_poisson import GammaPoisson
 from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.statistics import (
+    absorb,
     add,
     clear,
     derive,
@@ -97,6 +98,12 @@ class ProductStatistics(NamedTuple):
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
         for part in literal_unroll(s.parts):
             log_predictive_all(part, i, n_slots, out)
+
+    def absorb(s, k: int, i: int) -> float:
+        value = 0.0
+        for part in literal_unroll(s.parts):
+            value += absorb(part, k, i)
+        return value
 
     def prefetch(s, i: int) -> None:
         for part in literal_unroll(s.parts):

@@ -16,6 +16,7 @@ Optional, with the defaults given here (right for every family, faster when writ
     log_predictive_without(s, k, i)      the same for a point that is in slot k (remove, predict, add)
     log_predictive_all(s, i, n_slots, out)   out[k] += log p(x_i | x_k) for every slot below n_slots (a loop); empty slots may get anything finite
     scores_in_fours(s), log_predictive_four(s, a, b, c, d, n_slots, out)   four points at once (no)
+    absorb(s, k, i)                      point i joins slot k, which has been cleared and has only absorbed points since; returns log p(x_i | x_c) of before (refresh, predict, add)
     prefetch(s, i)                       ask the memory for a point that will be visited soon (nothing)
     derive(s, k)                         recompute everything derived from slot k's raw statistics, after a change of hyper-parameters (refresh)
     merge(s, k, other) / subtract(s, k, other)   the points of slot `other` join / leave slot k
@@ -101,6 +102,13 @@ def _log_bound_given(s: Any, k: int, rest: int, i: int) -> float:
     return log_bound(s, i)  # type: ignore[no-any-return]
 
 
+def _absorb(s: Any, k: int, i: int) -> float:
+    refresh(s, k)
+    value = log_predictive(s, k, i)
+    add(s, k, i)
+    return value  # type: ignore[no-any-return]
+
+
 def _not_in_fours(s: Any) -> bool:
     return False
 
@@ -152,6 +160,14 @@ def log_predictive(s: Any, k: int, i: int) -> float:
 @_dispatched(_log_predictive_without)
 def log_predictive_without(s: Any, k: int, i: int) -> float:
     """log p(x_i | x_c without x_i) for a point that is in slot k."""
+
+
+@_dispatched(_absorb)
+def absorb(s: Any, k: int, i: int) -> float:
+    """Point i joins slot k, which has been cleared and has only absorbed points since; returns log p(x_i | x_c) as it was before.
+
+    Cached coefficients may be stale afterwards: `derive` before any other prediction.
+    """
 
 
 @_dispatched(_log_predictive_all)

@@ -10,10 +10,11 @@ from maitre.moves.base import Move, Report
 from maitre.moves.compose import Composed
 from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
+from maitre.moves.permutation import Permutation
 from maitre.moves.split_merge import SplitMerge
 from maitre.states.mixture import Model
 
-REGISTRY: dict[str, type[Move]] = {move.name: move for move in (Gibbs, Auxiliary, SplitMerge)}
+REGISTRY: dict[str, type[Move]] = {move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation)}
 
 
 def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
@@ -39,4 +40,16 @@ def _named(name: str) -> Move:
     return REGISTRY[name]()
 
 
-__all__ = ["REGISTRY", "Auxiliary", "Composed", "FamilyHyperparameters", "Gibbs", "Move", "PriorHyperparameters", "Report", "SplitMerge", "resolve"]
+__all__ = [
+    "REGISTRY",
+    "Auxiliary",
+    "Composed",
+    "FamilyHyperparameters",
+    "Gibbs",
+    "Move",
+    "Permutation",
+    "PriorHyperparameters",
+    "Report",
+    "SplitMerge",
+    "resolve",
+]

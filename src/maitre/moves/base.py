@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from maitre.numerics.rng import RngState
@@ -15,6 +17,7 @@ class Report(NamedTuple):
     operations: int
     proposed: int = 0
     accepted: int = 0
+    extra: Mapping[str, float] = MappingProxyType({})  # anything else worth its mean over the steps, by name
 
 
 class Move(ABC):
@@ -26,6 +29,9 @@ class Move(ABC):
     @abstractmethod
     def check(self, model: Model) -> None:
         """Raise a `ValueError` that names the pair if the move cannot run on this model."""
+
+    def freeze(self) -> None:  # noqa: B027
+        """Burn-in is over: from here on, whatever the move adapted stays as it is."""
 
     @abstractmethod
     def step(self, state: Any, rng: RngState) -> Report:

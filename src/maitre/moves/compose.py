@@ -7,7 +7,10 @@ the clock would not repeat.
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from maitre.moves.base import Move, Report
@@ -28,7 +31,7 @@ class Composed(Move):
         self.shared, self.always = list(shared), list(always)
         self.repeats = [1] * len(self.shared)
         self.frozen = False
-        self.totals = [[0, 0, 0, 0] for _ in (*self.shared, *self.always)]  # calls, operations, proposed, accepted
+        self.totals = [_Totals() for _ in (*self.shared, *self.always)]
         self.exact = all(move.exact for move in (*self.shared, *self.always))
 
     def check(self, model: Model) -> None:
@@ -39,31 +42,57 @@ class Composed(Move):
         operations = 0
         schedule = [*zip(self.shared, self.repeats, strict=True), *((move, 1) for move in self.always)]
         for total, (move, repeats) in zip(self.totals, schedule, strict=True):
+            began = time.thread_time()
             for _ in range(repeats):
                 report = move.step(state, rng)
                 operations += report.operations
-                for position, value in enumerate((1, *report)):
-                    total[position] += value
+                total.count(report)
+            total.seconds += time.thread_time() - began
         if not self.frozen:
             self._balance()
         return Report(operations)
 
     def _balance(self) -> None:
-        costs = [max(1.0, total[1] / total[0]) for total, _ in zip(self.totals, self.shared, strict=False)]
+        costs = [max(1.0, total.operations / total.calls) for total, _ in zip(self.totals, self.shared, strict=False)]
         dearest = max(costs)
         self.repeats = [min(_MOST_REPEATS, max(1, round(dearest / cost))) for cost in costs]
 
     def freeze(self) -> None:
         """Keep the repeats as they are from here on: the end of burn-in. Counts start afresh."""
         self.frozen = True
-        self.totals = [[0, 0, 0, 0] for _ in self.totals]
+        self.totals = [_Totals() for _ in self.totals]
+        for move in (*self.shared, *self.always):
+            move.freeze()
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """For each move: repeats per iteration, operations per call and the share of proposals accepted since burn-in."""
+        """For each move, since burn-in: repeats per iteration, operations and CPU seconds per call, the share of proposals accepted, and what else it reports."""
         repeats = [*self.repeats, *(1 for _ in self.always)]
         all_moves = (*self.shared, *self.always)
         names = [m.name if i == 0 or m.name not in [other.name for other in all_moves[:i]] else f"{m.name} {i + 1}" for i, m in enumerate(all_moves)]
-        return {
-            name: {"repeats": r, "operations": t[1] / max(t[0], 1), "accepted": t[3] / t[2] if t[2] else float("nan")}
-            for name, r, t in zip(names, repeats, self.totals, strict=True)
+        return {name: {"repeats": r, **total.means()} for name, r, total in zip(names, repeats, self.totals, strict=True)}
+
+
+@dataclass
+class _Totals:
+    """Sums over a move's steps."""
+
+    calls: int = 0
+    operations: int = 0
+    proposed: int = 0
+    accepted: int = 0
+    seconds: float = 0.0
+    extra: Counter[str] = field(default_factory=Counter)
+
+    def count(self, report: Report) -> None:
+        self.calls += 1
+        self.operations += report.operations
+        self.proposed += report.proposed
+        self.accepted += report.accepted
+        self.extra.update(report.extra)
+
+    def means(self) -> dict[str, float]:
+        calls = max(self.calls, 1)
+        accepted = self.accepted / self.proposed if self.proposed else float("nan")
+        return {"operations": self.operations / calls, "seconds": self.seconds / calls, "accepted": accepted} | {
+            name: total / calls for name, total in self.extra.items()
         }

@@ -134,6 +134,17 @@ def _draw_event(log_probability: float, rng: Any) -> bool:
     return math.log(uniform(rng)) < log_probability
 
 
+def shuffle(order: Ints, rng: Any) -> None:
+    """Put `order` in uniformly random order, in place."""
+    if isinstance(rng, Branching):
+        for i in range(len(order) - 1, 0, -1):
+            j = draw_below(i + 1, rng)
+            order[i], order[j] = order[j], order[i]
+    else:
+        _shuffle(order, rng)
+
+
+@compiled_form_of(shuffle)
 @compiled
 def _shuffle(order: Ints, rng: Any) -> None:
     for i in range(len(order) - 1, 0, -1):
@@ -141,11 +152,6 @@ def _shuffle(order: Ints, rng: Any) -> None:
         held = order[i]
         order[i] = order[j]
         order[j] = held
-
-
-def shuffle(order: Ints, rng: Any) -> None:
-    """Put `order` in uniformly random order, in place."""
-    _shuffle(order, rng)
 
 
 @compiled

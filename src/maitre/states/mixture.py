@@ -6,6 +6,7 @@ Clusters live in *slots*; a slot's number means nothing. Labels leave the state 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,11 @@ class Model:
         filled = family.with_defaults(valid)
         n = len(data) if not hasattr(data, "shape") else int(data.shape[0])
         return cls(filled, prior, filled.at_prior_means().encode(valid), n, data)
+
+    @cached_property
+    def vectors(self) -> Any:
+        """The data as a matrix with a row per point, dense or sparse, for methods that work with directions and distances."""
+        return self.family.vectors(self.family.validate(self.data))
 
 
 def first_empty(sizes: Ints, start: int) -> int:
@@ -183,6 +189,10 @@ class MixtureState:
         """The partition, clusters numbered in order of first appearance."""
         return canonical_slots(self.labels, self.capacity)
 
+    def log_v_at(self, counts: Ints) -> Floats:
+        """log V(n, K) for any numbers of clusters, from the table where it reaches."""
+        return self.log_v[counts] if counts.max() < len(self.log_v) else self.prior.v_table(self.model.n, int(counts.max()))[counts]
+
     def log_prior_of_partition(self) -> float:
         """log p(C)."""
         occupied = self.sizes[self.sizes > 0]
@@ -202,6 +212,16 @@ class MixtureState:
         return self.log_prior_of_partition() + self.log_likelihood() + self.log_hyperprior()
 
     # -- changes ----------------------------------------------------------------------------------------------------------------------------
+
+    def seat(self, labels: Any) -> None:
+        """Another partition altogether: one label of at least 0 per point."""
+        self.labels = np.array(labels, dtype=np.int32)
+        needed = int(self.labels.max(initial=-1)) + 1 + _SPARE_SLOTS
+        if needed > self.capacity:
+            self._allocate(needed + needed // 8)
+        else:
+            self.rebuild()
+        self.log_joint = self.compute_log_joint()
 
     def set_prior(self, values: dict[str, float]) -> None:
         """New hyper-parameters of the prior."""

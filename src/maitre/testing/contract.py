@@ -8,6 +8,7 @@ import numpy as np
 
 from maitre.families.base import ConjugateFamily, Example, Family
 from maitre.families.statistics import (
+    absorb,
     add,
     clear,
     derive,
@@ -82,6 +83,10 @@ def _check_statistics(model: Model) -> None:
         _close(log_marginal(s, 1) - before, predictive, f"log_predictive = difference of log_marginal (point {i} joins {i} others)")
         total += predictive
     _close(log_marginal(s, 1), total, "chain rule p(x1..xn) = p(x1) p(x2|x1) …")
+    clear(s, 3)
+    _close(sum(absorb(s, 3, i) for i in range(n)), total, "the values that absorb returns sum to log_marginal")
+    _close(log_marginal(s, 3), total, "absorb adds the point")
+    _fill(s, 3, [])
     _fill(s, 2, range(n - 1, -1, -1))
     _close(log_marginal(s, 2), total, "log_marginal does not depend on the order of the points")
     for i in range(n):

@@ -1,0 +1,284 @@
+"""The permutation-augmented sampler (Liang, Jordan & Taskar 2007): given an order of the points, a whole partition is drawn at once.
+
+Target: p(C, π, x) = p(C, x) p(π | C), where π is an order of the points in which every cluster is contiguous. The move draws π | C and then C | π:
+
+    p(C, π, x) = A(K) ∏_c B(c),    A(K) = V(n, K)/K!,    B(c) = W(|c|) p(x_c) p(order of c),
+
+with the order inside a cluster `uniform`, p = 1/|c|!, or a Markov `scan` (every next point in proportion to its predictive given the one before). Two ways to draw C:
+
+- `exact`: dynamic programming over positions and numbers of clusters, O(n³);
+- `metropolis`: A(K) is replaced by e^(slope·K), summed in O(n²), or about O(n) with a beam, and the proposal is accepted with probability
+  min{1, [A(K')/A(K)] e^(slope·(K − K'))}. A present partition outside the beam's support has proposal density 0: the move is rejected. The slope is that of log A at
+  a number of clusters which must not follow the chain: `adapted` takes it from burn-in; `two_pass` follows K and scores the way back with its own slope and beam.
+
+With `projections` the points of each cluster, and the clusters by their means, are ordered along a random direction, and C is drawn from p(C, x) restricted to the
+partitions into segments. p(π | C) is then unknown: a stochastic hill climber, not a sampler. It is what finds the clusters; by default it is used in burn-in only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import gammaln
+
+from maitre.families.base import ConjugateFamily
+from maitre.families.dirichlet_multinomial import DirichletMultinomial
+from maitre.moves.base import Move, Report
+from maitre.moves.gibbs import NOT_A_NUMBER as NOT_A_NUMBER_MESSAGE
+from maitre.moves.projections import heights_of
+from maitre.moves.segments import DRAW, FULL, HIGHEST, NOT_A_NUMBER, SUM, draw_by_number, group, order_by_scan, sum_segments, trace_back
+from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.distributions import Gamma
+from maitre.numerics.draw import draw_below, draw_event, shuffle
+from maitre.numerics.rng import RngState
+from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration_afresh, integrated_log_v
+from maitre.states.mixture import MixtureState, Model, seat_all
+
+_MOST_POINTS_EXACT = 5000
+_FIRST_CAPACITY = 63  # segments open at once
+_NO_MATRIX: Floats = np.zeros((0, 0))
+Order = Literal["uniform", "scan", "projections"]
+
+
+class Permutation(Move):
+    """A new partition drawn whole, given an order of the points.
+
+    `order` is "uniform" or "scan" (both exact) or "projections" (a hill climber: the posterior is then flagged as not exact); `burn_in_order` is the order used
+    before burn-in ends. `method` is "metropolis" or "exact" (O(n³)). `slope` is "adapted", "two_pass", or the number of clusters whose slope is used throughout.
+    `integrate_concentration` sums over a Dirichlet process' concentration too, and redraws it afterwards. `weighting` says how rows of counts become vectors
+    for the projections: "counts", "sqrt" (the default for them) or "tfidf". `greedy` climbs to the best partition into segments instead of drawing one.
+    `epsilon` is the share of the sum that the beam may drop at each position (0: no beam) and `probation` the number of points for which every segment is kept.
+
+    >>> import maitre as mt
+    >>> moves = [mt.moves.Gibbs(), mt.moves.Permutation(order="scan")]
+    """
+
+    name = "permutation"
+
+    def __init__(
+        self,
+        order: Order = "uniform",
+        burn_in_order: Order | None = "projections",
+        method: Literal["metropolis", "exact"] = "metropolis",
+        slope: Literal["adapted", "two_pass"] | float = "adapted",
+        epsilon: float = 1e-32,
+        probation: int = 20,
+        integrate_concentration: bool = False,
+        weighting: Literal["counts", "sqrt", "tfidf"] | None = None,
+        greedy: bool = False,
+    ) -> None:
+        for name in (order, burn_in_order):
+            if name not in ("uniform", "scan", "projections") and (name is not None or name is order):
+                raise ValueError(f"unknown order {name!r}; expected 'uniform', 'scan' or 'projections'")
+        if method not in ("metropolis", "exact"):
+            raise ValueError(f"method is {method!r}; expected 'metropolis' or 'exact'")
+        if (isinstance(slope, str) and slope not in ("adapted", "two_pass")) or (not isinstance(slope, str) and not slope >= 1):
+            raise ValueError(f"slope is {slope!r}; expected 'adapted', 'two_pass', or a number of clusters of at least 1")
+        if not 0.0 <= epsilon < 1.0 or probation < 0:
+            raise ValueError(f"epsilon={epsilon}, probation={probation}: expected a share from 0 to below 1, and a number of points of at least 0")
+        self.order_after, self.method, self.slope, self.epsilon, self.probation = order, method, slope, epsilon, probation
+        self.greedy, self.weighting = greedy, weighting
+        self.order: Order = burn_in_order or order
+        self.integrate_concentration = integrate_concentration
+        self._integrated: Floats | None = None  # log V by the number of clusters, without the concentration
+        self.exact = order != "projections"
+        self.frozen = False
+        self._seen: list[int] = []  # numbers of clusters in burn-in
+        self._kept_reference: float | None = None
+        self._room: _Room | None = None
+
+    def check(self, model: Model) -> None:
+        if not isinstance(model.family, ConjugateFamily):
+            raise ValueError(
+                f"move 'permutation' needs the closed marginals of a conjugate family; {type(model.family).__name__} has none: use moves='auxiliary'"
+            )
+        if self.weighting is not None and not isinstance(model.family, DirichletMultinomial):
+            raise ValueError(f"weighting={self.weighting!r} is for rows of counts (DirichletMultinomial), not for {type(model.family).__name__}")
+        if self.integrate_concentration and not (isinstance(model.prior, DirichletProcess) and isinstance(model.prior.concentration, Gamma)):
+            raise ValueError(f"integrate_concentration needs a DirichletProcess whose concentration has a Gamma prior, not {model.prior}")
+        if self.method == "exact" and model.n > _MOST_POINTS_EXACT:
+            raise ValueError(f"method 'exact' needs n² numbers and n³ time, too much for {model.n} points (the most is {_MOST_POINTS_EXACT}): use 'metropolis'")
+
+    def _vectors(self, model: Model) -> Any:
+        if self.weighting is None or not isinstance(model.family, DirichletMultinomial):
+            return model.vectors
+        return model.family.vectors(model.family.validate(model.data), self.weighting)
+
+    def freeze(self) -> None:
+        """From here on the target is left invariant: an exact order, and a slope that no longer follows the chain."""
+        self.frozen = True
+        self.order = self.order_after
+
+    def step(self, state: MixtureState, rng: RngState) -> Report:
+        if not self.frozen:
+            self._seen.append(state.n_clusters)
+        if self._room is None or self._room.state is not state:
+            self._room = _Room(state, self._vectors(state.model))
+        room = self._room
+        cost = room.draw_order(self.order, rng)
+        if self.order == "projections":
+            return self._climb(room, cost, rng)
+        report = self._draw_exactly(room, cost, rng) if self.method == "exact" else self._propose(room, cost, rng)
+        if self.integrate_concentration:
+            redraw_concentration(state, rng)
+        return report
+
+    def _climb(self, room: _Room, cost: int, rng: Any) -> Report:
+        """Draw from p(C, x) restricted to segments, with the local slope of log V."""
+        slope = local_slope(room.state.log_v_at, room.state.n_clusters, room.n)
+        evaluations, _, kept = room.sum(slope, self.epsilon, self.probation, rng, mode=HIGHEST if self.greedy else DRAW)
+        labels, _ = room.drawn()
+        room.state.seat(labels)
+        return Report(cost + evaluations, 1, 1, {"beam": kept / room.n})
+
+    def _propose(self, room: _Room, cost: int, rng: Any) -> Report:
+        state, log_a = room.state, self._log_a(room.state)
+        old = state.n_clusters
+        slope = local_slope(log_a, self._reference(state), room.n)
+        evaluations, supported, kept = room.sum(slope, self.epsilon, self.probation, rng)
+        labels, new = room.drawn()
+        log_ratio = float(log_a(np.array([new]))[0] - log_a(np.array([old]))[0]) + slope * (old - new)
+        if self.slope == "two_pass" and new != old:  # the way back has its own slope, sum and beam
+            back, log_sum = local_slope(log_a, new, room.n), room.log_g[-1]
+            more, supported, _ = room.sum(back, self.epsilon, self.probation, rng, mode=SUM)
+            log_ratio += (back - slope) * old + log_sum - room.log_g[-1]
+            evaluations += more
+        accepted = supported and not math.isnan(log_ratio) and draw_event(log_ratio, rng)
+        if accepted:
+            state.seat(labels)
+        return Report(cost + evaluations, 1, int(accepted), {"beam": kept / room.n, "outside_beam": float(not supported)})
+
+    def _draw_exactly(self, room: _Room, cost: int, rng: Any) -> Report:
+        log_b = np.full((room.n, room.n), -np.inf)
+        evaluations, _, _ = room.sum(0.0, 0.0, 0, rng, mode=SUM, log_b=log_b)
+        n_numbers = room.draw_by_number(log_b, self._log_a(room.state)(np.arange(room.n + 1)), rng)
+        room.state.seat(room.drawn()[0])
+        return Report(cost + evaluations + n_numbers, 1, 1)
+
+    def _log_a(self, state: MixtureState) -> Callable[[Ints], Floats]:
+        """log A(K) = log V(n, K) − log K!, with the concentration integrated out if asked for."""
+        if self.integrate_concentration and self._integrated is None:
+            counts = np.arange(1, state.model.n + 1)
+            integrated = integrated_log_v(state.model.n, counts, state.model.prior.concentration)  # type: ignore[attr-defined]
+            self._integrated = np.concatenate([[-np.inf], integrated])
+        table = self._integrated
+        return lambda counts: (state.log_v_at(counts) if table is None else table[counts]) - gammaln(counts + 1.0)
+
+    def _reference(self, state: MixtureState) -> float:
+        """The number of clusters at which the slope is taken."""
+        if not isinstance(self.slope, str):
+            return self.slope
+        if self.slope == "two_pass" or not self.frozen:
+            return state.n_clusters
+        if self._kept_reference is None:  # the later half of burn-in; without one, the first state
+            self._kept_reference = float(np.mean(self._seen[len(self._seen) // 2 :] or [state.n_clusters]))
+        return self._kept_reference
+
+
+def local_slope(log_a: Callable[[Ints], Floats], n_clusters: float, n: int) -> float:
+    """The slope of a function of the number of clusters, from its possible neighbours."""
+    middle = round(n_clusters)
+    values = log_a(np.arange(max(1, middle - 1), min(n, middle + 1) + 1))
+    possible = np.flatnonzero(np.isfinite(values))
+    low, high = possible[0], possible[-1]
+    return float(values[high] - values[low]) / (high - low) if high > low else 0.0
+
+
+def redraw_concentration(state: MixtureState, rng: Any) -> None:
+    """α | K, independent of its present value: with a partition drawn without α the two make one block."""
+    state.set_prior({"concentration": draw_concentration_afresh(state.model.n, state.n_clusters, state.model.prior.concentration, rng)})  # type: ignore[attr-defined]
+
+
+class _Room:
+    """What the move needs beside a state: slots for segments, an order, and the arrays of the dynamic program."""
+
+    def __init__(self, state: MixtureState, vectors: Any) -> None:
+        self.state, self.vectors = state, vectors
+        self.n = state.model.n
+        self.order, self.old_start, self.back = np.empty(self.n, dtype=np.int64), np.empty(self.n, dtype=np.int64), np.zeros(self.n + 1, dtype=np.int64)
+        self.log_g: Floats = np.zeros(self.n + 1)
+        self.log_factorial: Floats = gammaln(np.arange(self.n + 2) + 1.0)
+        self.scan_room: Floats | None = None
+        self.capacity = _FIRST_CAPACITY
+
+    @property
+    def capacity(self) -> int:
+        """How many segments may be open at once."""
+        return len(self.start) - 1
+
+    @capacity.setter
+    def capacity(self, capacity: int) -> None:
+        self.start: Ints = np.empty(capacity + 1, dtype=np.int64)
+        self.log_weight, self.weights, self.scratch = (np.zeros(capacity + 1) for _ in range(3))
+        self.statistics = None
+
+    def slots(self) -> Any:
+        """Statistics for segments, with the present hyper-parameters of the family."""
+        if self.statistics is None or self.family is not self.state.family:
+            self.family = self.state.family
+            self.statistics = self.family.allocate(self.state.model.encoded, self.capacity + 1)
+            (seat_all if self.state.compiled else seat_all.python)(self.statistics, self.state.labels[:0], self.capacity + 1)
+        return self.statistics
+
+    # -- orders -----------------------------------------------------------------------------------------------------------------------------
+
+    def draw_order(self, order: Order, rng: Any) -> int:
+        """An order of the points in which every cluster is contiguous; returns the number of predictive evaluations it took."""
+        state = self.state
+        clusters, rank = np.flatnonzero(state.sizes), np.empty(state.capacity, dtype=np.int64)
+        if order != "projections":
+            shuffle(clusters, rng)
+        self._group(clusters, np.arange(self.n), rank)
+        if order == "projections":
+            heights = heights_of(self.vectors, False, self.order, self.old_start, state.compiled, rng)
+            means = np.bincount(state.labels, heights, minlength=state.capacity)[clusters] / state.sizes[clusters]
+            if self.vectors.shape[1] > 1 and draw_below(2, rng) == 0:
+                heights = heights_of(self.vectors, True, self.order, self.old_start, state.compiled, rng)
+            self._group(clusters[np.argsort(means)], np.argsort(heights), rank)
+        self.log_size: Floats = state.log_w.copy()
+        self.scan_room = None
+        if order == "projections":
+            return 0
+        if order == "uniform":
+            self.log_size -= self.log_factorial
+            for end in np.flatnonzero(self.old_start >= 0):
+                shuffle(self.order[self.old_start[end] : end + 1], rng)
+            return 0
+        self.log_size[1:] -= np.log(np.arange(1, self.n + 2))
+        self.scan_room = np.zeros((4, self.n))
+        run = order_by_scan if state.compiled else order_by_scan.python
+        return int(run(self.slots(), self.order, self.old_start, self.capacity, np.zeros(self.n), np.zeros(self.n), rng))
+
+    def _group(self, clusters: Ints, points: Ints, rank: Ints) -> None:
+        rank[clusters] = np.arange(len(clusters))
+        group(self.state.labels, rank, points, len(clusters), self.order, self.old_start)
+
+    # -- sums -------------------------------------------------------------------------------------------------------------------------------
+
+    def sum(self, slope: float, epsilon: float, probation: int, rng: Any, mode: int = DRAW, log_b: Floats = _NO_MATRIX) -> tuple[int, bool, int]:
+        """Sum over all partitions into segments of the present order (see `sum_segments`)."""
+        run = sum_segments if self.state.compiled else sum_segments.python
+        while True:
+            evaluations, supported, kept = run(
+                self.slots(), self.order, self.old_start, self.log_size, slope, epsilon, probation, mode,
+                self.start, self.log_weight, self.weights, self.scratch, self.log_g, self.back, log_b, self.scan_room, rng,
+            )  # fmt: skip
+            if evaluations == NOT_A_NUMBER:
+                raise ValueError(NOT_A_NUMBER_MESSAGE.format(point=self.order[kept]))
+            if evaluations != FULL:
+                return int(evaluations), bool(supported), int(kept)
+            self.capacity = 2 * self.capacity
+
+    def draw_by_number(self, log_b: Floats, log_a: Floats, rng: Any) -> int:
+        """Draw segments from A(K) ∏ B(c); returns what it cost."""
+        run: Any = draw_by_number
+        (run if self.state.compiled else run.py_func)(log_b, log_a, np.empty((self.n + 1, self.n + 1)), np.empty(self.n), np.empty(self.n), self.back, rng)
+        return 0
+
+    def drawn(self) -> tuple[Ints, int]:
+        """Labels of the segments drawn, and their number."""
+        labels = np.empty(self.n, dtype=np.int64)
+        return labels, int(trace_back(self.order, self.back, labels))
