@@ -18,13 +18,8 @@ from scipy.special import gammaln
 
 from maitre.data.validation import count_matrix
 from maitre.families.base import ConjugateFamily, Example
-<<<<<<< HEAD
-from maitre.families.counts import Counts, add_log_counts
-from maitre.families.statistics import log_bound
-=======
 from maitre.families.counts import Counts, add_log_counts, weighted_counts
-from maitre.families.statistics import add
->>>>>>> main
+from maitre.families.statistics import add, log_bound
 from maitre.numerics.arrays import Floats, Ints, padded
 from maitre.numerics.distributions import Hyperprior
 from maitre.numerics.elementary import fast_lgamma, fast_log
@@ -132,7 +127,6 @@ class DirichletMultinomialStatistics(NamedTuple):
                 mass = s.base[w] + s.seen[w, k]
                 out[k] += fast_lgamma(mass + count) - fast_lgamma(mass)
 
-<<<<<<< HEAD
     def log_bound(s, i: int) -> float:
         """The predictive is a mixture over φ of ∏ φ_w^x_w, and no φ gives the point more than its own shares x_w/L."""
         value = 0.0
@@ -152,7 +146,7 @@ class DirichletMultinomialStatistics(NamedTuple):
                 mass, total = s.base[w] + joining, s.concentration + (s.total[k] - s.seen[w, k]) + joining
                 value += math.lgamma(mass + x) - math.lgamma(mass) + math.lgamma(total) - math.lgamma(total + x)
         return min(value, log_bound(s, i))
-=======
+
     def absorb(s, k: int, i: int) -> float:
         mass = s.concentration + s.total[k]
         value = fast_lgamma(mass) - fast_lgamma(mass + s.length[i])
@@ -169,7 +163,6 @@ class DirichletMultinomialStatistics(NamedTuple):
             value += fast_lgamma(weight + s.bulk_counts[t]) - fast_lgamma(weight)
         add(s, k, i)
         return value + fast_log(product)
->>>>>>> main
 
     def n_parameters(s) -> int:
         return len(s.base)

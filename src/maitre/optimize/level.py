@@ -22,7 +22,23 @@ from maitre.families.statistics import add, clear, derive, log_predictive_all, m
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, kernel
 from maitre.numerics.elementary import is_finite
-from maitre.optimize.tree import CHOICE, DEPTH, DROPPED, LOG_LIKELIHOOD, N_FREE, PARENT, POPPED, PUSHED, SCORE, Tree, grown, new_node, new_tree, path_labels, release
+from maitre.optimize.tree import (
+    CHOICE,
+    DEPTH,
+    DROPPED,
+    LOG_LIKELIHOOD,
+    N_FREE,
+    PARENT,
+    POPPED,
+    PUSHED,
+    SCORE,
+    Tree,
+    grown,
+    new_node,
+    new_tree,
+    path_labels,
+    release,
+)
 from maitre.states.mixture import MixtureState
 
 _GOING, _MORE_SLOTS, _MORE_CLUSTERS, _MORE_NODES, _STUCK = range(5)
@@ -253,12 +269,27 @@ class Level:
         state = self.state
         while True:
             scores, ids, held = self.kept
-            arrays = (self.entries, self.lists, self.position, self.sizes, *self.slot_arrays, self.free, state.log_v, state.log_w, self.log_marginal, state.weights)
-            self.depth, status = state.run(advance, *self.tree, self.order, self.depth, stop, self.groups, self.quota, *arrays, scores, ids, held, self.log_sizes)
+            arrays = (
+                self.entries,
+                self.lists,
+                self.position,
+                self.sizes,
+                *self.slot_arrays,
+                self.free,
+                state.log_v,
+                state.log_w,
+                self.log_marginal,
+                state.weights,
+            )
+            self.depth, status = state.run(
+                advance, *self.tree, self.order, self.depth, stop, self.groups, self.quota, *arrays, scores, ids, held, self.log_sizes
+            )
             if status == _MORE_SLOTS:
                 state.make_room()
                 self._make_slots()
-                state.run(seat_entries, self.tree.links, self.entries, self.lists, *map(int, self.position[:2]), self.order, np.full(state.capacity, -1, np.int32))
+                state.run(
+                    seat_entries, self.tree.links, self.entries, self.lists, *map(int, self.position[:2]), self.order, np.full(state.capacity, -1, np.int32)
+                )
             elif status == _MORE_CLUSTERS:
                 self.lists = np.concatenate([self.lists, np.zeros_like(self.lists)], axis=2)
             elif status == _MORE_NODES:

@@ -169,7 +169,9 @@ class Search:
             done += 1
             if done % _ASCEND_EVERY == 0:
                 ascend_hyperparameters(state)
-            self.watch(0.3 + 0.7 * done / rounds if rounds else float("nan"), f"{state.n_clusters} clusters, log joint {state.log_joint:.1f} after {done} shakes")
+            self.watch(
+                0.3 + 0.7 * done / rounds if rounds else float("nan"), f"{state.n_clusters} clusters, log joint {state.log_joint:.1f} after {done} shakes"
+            )
         self._climb(state)
         state.rebuild()
         state.log_joint = state.compute_log_joint()
@@ -208,5 +210,3 @@ def search_labels(model: Model, rng: RngState) -> Ints:
     """A clustering to start a chain from: level search in a random order, so that chains differ, then a climb."""
     plan = Plan(beam=20, queue="level", orders=("random",), refine=True, rounds=0)
     return Search(model, plan, rng, lambda: False, lambda share, note: None)().state.canonical_labels()
-
-
