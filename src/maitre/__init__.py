@@ -13,11 +13,12 @@ from maitre.numerics.distributions import Beta, Gamma
 from maitre.posterior.posterior import Posterior
 from maitre.posterior.storage import load
 from maitre.sampling import sample
+from maitre.searching import Found, search
 
 __version__ = "0.1.0"
-_ESTIMATORS = ("DPMixture",)
+_ESTIMATORS = ("DPMixture", "MAPSearch")
 
-__all__ = ["Beta", "DPMixture", "Gamma", "Posterior", "families", "load", "moves", "partitions", "priors", "sample"]
+__all__ = ["Beta", "DPMixture", "Found", "Gamma", "MAPSearch", "Posterior", "families", "load", "moves", "partitions", "priors", "sample", "search"]
 
 
 def __getattr__(name: str) -> Any:

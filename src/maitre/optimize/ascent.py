@@ -28,10 +28,9 @@ def _ascend(log_density: Callable[[float], float], value: float, prior: Hyperpri
 
 def ascend_hyperparameters(state: MixtureState, rounds: int = 3) -> float:
     """Raise the log joint by moving each hyper-parameter that carries a prior; returns by how much. It never falls."""
-    start = state.log_joint
+    start, sizes = state.log_joint, state.sizes[state.sizes > 0]
     for _ in range(rounds):
         before = state.log_joint
-        sizes = state.sizes[state.sizes > 0]
         for name, prior in state.model.prior.hyperpriors().items():
             value = float(getattr(state.prior, name))
             better = _ascend(lambda v, name=name: state.prior.at({name: v}).log_probability(sizes), value, prior)  # type: ignore[misc]

@@ -262,6 +262,8 @@ class Level:
         unused = np.flatnonzero(~busy)[::-1]
         self.free[: len(unused)] = unused
         self.position[2] = len(unused)
+        side, n_entries = map(int, self.position[:2])
+        self.state.run(seat_entries, self.tree.links, self.entries, self.lists, side, n_entries, self.order, np.full(capacity, -1, np.int32))
 
     def advance(self, points: int) -> bool:
         """Seat up to so many more points; true when all are seated."""
@@ -287,9 +289,6 @@ class Level:
             if status == _MORE_SLOTS:
                 state.make_room()
                 self._make_slots()
-                state.run(
-                    seat_entries, self.tree.links, self.entries, self.lists, *map(int, self.position[:2]), self.order, np.full(state.capacity, -1, np.int32)
-                )
             elif status == _MORE_CLUSTERS:
                 self.lists = np.concatenate([self.lists, np.zeros_like(self.lists)], axis=2)
             elif status == _MORE_NODES:

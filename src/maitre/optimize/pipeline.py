@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maitre.moves.permutation import Permutation
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.rng import RngState
 from maitre.optimize.ascent import ascend_hyperparameters
 from maitre.optimize.best_first import BestFirst
 from maitre.optimize.level import Level
-from maitre.optimize.refine import climb, kept_if_better, reheat, reseat, shake, try_merges, try_splits
+from maitre.optimize.refine import climb, kept_if_better, neighbourhood, reheat, reseat, shake, try_merges, try_splits
 from maitre.optimize.scores import log_marginals, ordered, remainders
 from maitre.states.mixture import MixtureState, Model
 
@@ -125,16 +126,11 @@ class Search:
     def _completed(self, like: MixtureState, labels: Ints) -> MixtureState:
         """A state with these labels; points without a seat get the best one, one after the other."""
         state = self._empty_state(*_values(like))
-        state.labels = labels.astype(np.int32)
-        while state.labels.max() + 3 > state.capacity:
-            state.make_room()
-        state.rebuild()
-        state.log_joint = state.compute_log_joint()
+        state.seat(labels)
         waiting = np.flatnonzero(labels < 0)
         if len(waiting):
             reseat(state, waiting, np.inf, self.rng)
-            state.rebuild()
-            state.log_joint = state.compute_log_joint()
+            state.seat(state.labels)
         return state
 
     def _with_hyperparameters(self, outcome: Outcome) -> Outcome:
@@ -159,6 +155,9 @@ class Search:
         state, rng, rounds = outcome.state, self.rng, self.plan.rounds
         self._climb(state)
         self._note(outcome, "climb")
+        permute = Permutation("projections", greedy=True)
+        kept_if_better(state, lambda: (permute.step(state, rng), climb(state, rng, self.stop)))
+        self._note(outcome, "permutation")
         kept_if_better(state, lambda: reheat(state, _HOT, rng, self.stop))
         self._note(outcome, "reheat")
         done = 0
@@ -173,8 +172,7 @@ class Search:
                 0.3 + 0.7 * done / rounds if rounds else float("nan"), f"{state.n_clusters} clusters, log joint {state.log_joint:.1f} after {done} shakes"
             )
         self._climb(state)
-        state.rebuild()
-        state.log_joint = state.compute_log_joint()
+        state.seat(state.labels)
         outcome.complete = outcome.complete and (rounds is None or done == rounds)
         self._note(outcome, f"{done} shakes")
 
@@ -197,7 +195,8 @@ def warm_up(model: Model, plan: Plan, rng: RngState) -> None:
     if plan.refine:
         try_splits(state, nothing, rng)
         try_merges(state, nothing, rng)
-        kept_if_better(state, lambda: shake(MixtureState(model, np.zeros(model.n, dtype=np.int64)), 1, 1.0, rng, sweeps=0))
+        neighbourhood(state, 1, rng)
+        Permutation("projections", greedy=True).step(state, rng)
 
 
 def _values(state: MixtureState) -> tuple[dict[str, float], dict[str, float]]:

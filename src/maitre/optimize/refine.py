@@ -227,7 +227,7 @@ def try_splits(state: MixtureState, clusters: Ints, rng: RngState) -> int:
 
 def try_merges(state: MixtureState, clusters: Ints, rng: RngState) -> int:
     """One attempt to merge each of these clusters with a neighbour; returns how many merges were made. A family that cannot merge statistics is left as it is."""
-    if state.n_clusters < 2 or not can_merge(state.statistics):
+    if not can_merge(state.statistics):
         return 0
     if state.occupancy[2] < 0:
         state.make_room()
@@ -270,16 +270,13 @@ def climb(state: MixtureState, rng: RngState, stop: Callable[[], bool]) -> None:
         quiet = 0 if climb_once(state, points, rng) else quiet + 1
 
 
-def kept_if_better(state: MixtureState, change: Callable[[], None]) -> bool:
+def kept_if_better(state: MixtureState, change: Callable[[], Any]) -> bool:
     """Make a change to the state and undo it unless the log joint is higher afterwards; whether it is."""
     labels, before = state.labels.copy(), state.log_joint
     change()
     if state.log_joint > before + _SMALLEST:
         return True
-    while labels.max() >= state.capacity:
-        state.make_room()
-    state.labels, state.log_joint = labels, before
-    state.rebuild()
+    state.seat(labels)
     return False
 
 

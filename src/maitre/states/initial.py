@@ -13,7 +13,7 @@ from maitre.numerics.rng import RngState
 from maitre.partitions.labels import canonical
 from maitre.states.mixture import Model
 
-NAMES = ("auto", "sequential", "one", "singletons", "random", "kmeans")
+NAMES = ("auto", "sequential", "search", "one", "singletons", "random", "kmeans")
 _DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20}
 
 
