@@ -83,14 +83,19 @@ def artificial_figures(replicates: int = 10, seconds: float = 5.0) -> None:
         for score, beam, queue in ways:
             if n > 50 and score != "inadmissible" and beam is None:
                 continue  # exponential
-            found = [cpu_seconds(lambda x=x, s=score, b=beam, q=queue: mt.search(x, family, prior, b, s, queue=q, time_budget=seconds, progress=False)) for x in sets]
+            found = [
+                cpu_seconds(lambda x=x, s=score, b=beam, q=queue: mt.search(x, family, prior, b, s, queue=q, time_budget=seconds, progress=False)) for x in sets
+            ]
             rows.append((score, beam, queue, found))
             reference = [max(best, result.log_joint) for best, (result, _) in zip(reference, found, strict=True)]
         for score, beam, queue, found in rows:
             ratio = np.mean([(f.log_joint + c) / (best + c) for (f, _), best, c in zip(found, reference, coefficient, strict=True)])
             numbers = [np.mean([getattr(f, name) for f, _ in found]) for name in ("pushed", "complete", "optimal")]
             spent = np.mean([f.stages[-1].seconds for f, _ in found])
-            print(f"{n:>5} {queue:>10} {score:>13} {beam or '∞':>5} {ratio:>16.5f} {spent:>8.3f} {numbers[0]:>10,.0f} {numbers[1]:>9.0%} {numbers[2]:>7.0%}", flush=True)
+            print(
+                f"{n:>5} {queue:>10} {score:>13} {beam or '∞':>5} {ratio:>16.5f} {spent:>8.3f} {numbers[0]:>10,.0f} {numbers[1]:>9.0%} {numbers[2]:>7.0%}",
+                flush=True,
+            )
 
 
 # -- MNIST ----------------------------------------------------------------------------------------------------------------------------------------
@@ -121,10 +126,12 @@ def mnist_table(sizes: tuple[int, ...] = (3000, 12000, 60000)) -> None:
         print(f"  peak memory of the process so far: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB, data included")
         lowest = np.inf
         for seed in SEEDS:
-            found, seconds = cpu_seconds(lambda s=seed: mt.search(x, GAUSSIAN, prior, queue="level", refine=True, time_budget=SECONDS[n], seed=s, progress=False))
+            found, seconds = cpu_seconds(
+                lambda s=seed: mt.search(x, GAUSSIAN, prior, 20, queue="level", refine=True, time_budget=SECONDS[n], seed=s, progress=False)
+            )
             lowest = min(lowest, found.log_joint)
             for stage in found.stages if seed == 0 else found.stages[-1:]:
-                row(f"level, beam 100, refined, seed {seed}: {stage.name}", stage.seconds, stage.log_joint, stage.n_clusters)
+                row(f"level, beam 20, refined, seed {seed}: {stage.name}", stage.seconds, stage.log_joint, stage.n_clusters)
         highest = -np.inf
         for moves in SAMPLERS:
             best = max(best_of_sampler(Model.of(x, GAUSSIAN, prior), moves, seed, GIVEN * seconds) for seed in SEEDS)
@@ -165,7 +172,10 @@ def nips_table() -> None:
         row(f"{queue}, beam {beam}, marginal order", lambda q=queue, b=beam: mt.search(x, family, prior, b, queue=q, progress=False))
         row(f"{queue}, beam {beam}, reverse order", lambda q=queue, b=beam: mt.search(x, family, prior, b, order="reverse", queue=q, progress=False))
         for seed in range(3):
-            row(f"{queue}, beam {beam}, random order {seed}", lambda q=queue, b=beam, s=seed: mt.search(x, family, prior, b, order="random", queue=q, seed=s, progress=False))
+            row(
+                f"{queue}, beam {beam}, random order {seed}",
+                lambda q=queue, b=beam, s=seed: mt.search(x, family, prior, b, order="random", queue=q, seed=s, progress=False),
+            )
     seconds = row("best-first, refined for 5 s", lambda: mt.search(x, family, prior, refine=True, time_budget=5.0, progress=False))
     for moves in SAMPLERS:
         best = max(best_of_sampler(Model.of(x, family, prior), moves, seed, seconds) for seed in SEEDS)
@@ -189,10 +199,15 @@ def plot(path: str = "docs/search.png", n: int = 12000, seconds: float = 4.0) ->
             trace = np.array(list(sampler_trace(model, moves, seed, GIVEN * seconds)))
             axes.plot(trace[:, 0], trace[:, 1] / 1000.0, color=colour, label=moves.replace("_", "–") if seed == 0 else None, lw=1.2)
     for seed in range(3):
-        found = mt.search(x, GAUSSIAN, prior, queue="level", refine=True, time_budget=seconds, seed=seed, progress=False)
+        found = mt.search(x, GAUSSIAN, prior, 20, queue="level", refine=True, time_budget=seconds, seed=seed, progress=False)
         stages = np.array([(stage.seconds, stage.log_joint / 1000.0) for stage in found.stages])
         axes.plot(stages[:, 0], stages[:, 1], color="#c0392b", marker="o", ms=4, lw=1.6, label="mt.search, level queue, refined" if seed == 0 else None)
-    axes.set(xscale="log", xlabel="CPU seconds", ylabel="best log joint so far (thousands)", title=f"MNIST, {n:,} digits × 50 components: best clustering against time")
+    axes.set(
+        xscale="log",
+        xlabel="CPU seconds",
+        ylabel="best log joint so far (thousands)",
+        title=f"MNIST, {n:,} digits × 50 components: best clustering against time",
+    )
     low = axes.get_ylim()[1] - 16.0
     axes.set_ylim(low, None)
     axes.legend(frameon=False, loc="lower right")

@@ -130,7 +130,16 @@ def search(
     model = Model.of(data, as_family(family, data), as_prior(prior))
     plan = Plan(beam, score, queue, orders, diversity, refine, rounds if rounds is not None or time_budget is not None else ROUNDS)
     _check(model, plan, restarts, time_budget)
-    settings = {"beam": beam, "score": score, "order": list(orders), "seed": int(seed), "queue": queue, "refine": refine, "rounds": rounds, "time_budget": time_budget}
+    settings = {
+        "beam": beam,
+        "score": score,
+        "order": list(orders),
+        "seed": int(seed),
+        "queue": queue,
+        "refine": refine,
+        "rounds": rounds,
+        "time_budget": time_budget,
+    }
     stop = Event()
     with Progress(100, progress, "searching") as bar:
         results, _ = run_all([partial(_run, model, plan, int(seed), stop, time_budget, bar)], stop, 1, bar.poll)
@@ -189,10 +198,14 @@ def _check(model: Model, plan: Plan, restarts: int, time_budget: float | None) -
         raise ValueError(f"time_budget is {time_budget!r}; expected a number of seconds above 0")
     if plan.queue == "level":
         if plan.score != "inadmissible":
-            raise ValueError("queue='level' compares entries of equal length only, for which the points to come count the same: leave out score, or use queue='best-first'")
+            raise ValueError(
+                "queue='level' compares entries of equal length only, for which the points to come count the same: leave out score, or use queue='best-first'"
+            )
         if plan.beam is None:
             raise ValueError("queue='level' needs a beam: give a number, or use queue='best-first'")
         if not can_merge(statistics):
             raise ValueError(f"queue='level' needs the function merge of the family's statistics, and {name} has none: write it, or use queue='best-first'")
     if plan.score != "inadmissible" and not has_bounds(statistics):
-        raise ValueError(f"score={plan.score!r} needs the function log_bound of the family's statistics, and {name} has none: write it, or use score='inadmissible'")
+        raise ValueError(
+            f"score={plan.score!r} needs the function log_bound of the family's statistics, and {name} has none: write it, or use score='inadmissible'"
+        )

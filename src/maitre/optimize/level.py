@@ -114,7 +114,6 @@ def advance(
     scores: Floats,
     ids: Ints,
     held: Ints,
-    log_sizes: Floats,
 ) -> tuple[int, int]:
     """Seat the points order[start:stop] in all entries; returns how many points are seated and why it stopped.
 
@@ -133,6 +132,8 @@ def advance(
         for k in range(position[3]):
             weights[k] = 0.0
         log_predictive_all(s, i, position[3], weights)
+        for k in range(position[3]):
+            weights[k] += log_w[sizes[k] + 1] - log_w[sizes[k]]
         # candidates
         for g in range(groups):
             held[g] = 0
@@ -141,19 +142,14 @@ def advance(
             n_clusters = entries[side, e, N_CLUSTERS]
             if n_clusters == width:
                 return r, _MORE_CLUSTERS
-            so_far = keys[entries[side, e, NODE], LOG_LIKELIHOOD] + log_sizes[side, e]
-            group = n_clusters % groups
-            for k in range(n_clusters):
-                slot = lists[side, e, k]
-                score = so_far + log_v[n_clusters] + weights[slot] + log_w[sizes[slot] + 1] - log_w[sizes[slot]]
-                if is_finite(score):
-                    pushed += 1
+            so_far = keys[entries[side, e, NODE], LOG_LIKELIHOOD]  # with Σ log W
+            pushed += n_clusters + 1
+            for k in range(n_clusters + 1):
+                opens = k == n_clusters
+                group = (n_clusters + 1) % groups if opens else n_clusters % groups
+                score = so_far + (log_v[n_clusters + 1] + log_marginal[i] + log_w[1] if opens else log_v[n_clusters] + weights[lists[side, e, k]])
+                if (held[group] < quota or score > scores[group * quota]) and is_finite(score):
                     held[group] = _offer(scores, ids, group * quota, held[group], quota, score, e * (width + 1) + k)
-            group = (n_clusters + 1) % groups
-            score = so_far + log_v[n_clusters + 1] + log_marginal[i] + log_w[1]
-            if is_finite(score):
-                pushed += 1
-                held[group] = _offer(scores, ids, group * quota, held[group], quota, score, e * (width + 1) + n_clusters)
         # which versions the next entries hold unchanged
         for k in range(position[3]):
             uses[k] = 0
@@ -180,7 +176,7 @@ def advance(
                 parent = entries[side, e, NODE]
                 for k in range(n_clusters):
                     lists[other, n_next, k] = lists[side, e, k]
-                gain = log_marginal[i]
+                gain = log_marginal[i] + log_w[1]
                 if c == n_clusters:
                     if alone < 0:
                         position[2] -= 1
@@ -211,11 +207,9 @@ def advance(
                     target = np.int64(version[slot])
                 lists[other, n_next, c] = target
                 uses[target] += 1
-                size = sizes[target]
                 node = new_node(links, keys, counts, parent, c, keys[parent, LOG_LIKELIHOOD] + gain, scores[g * quota + t])
                 entries[other, n_next, NODE] = node
                 entries[other, n_next, N_CLUSTERS] = max(n_clusters, c + 1)
-                log_sizes[other, n_next] = log_sizes[side, e] + log_w[size] - log_w[size - 1]
                 n_next += 1
         for e in range(n_entries):
             release(links, counts, entries[side, e, NODE])
@@ -241,7 +235,6 @@ class Level:
         self.tree: Tree = new_tree(4 * beam + 64)
         self.entries: Ints = np.zeros((2, beam, 2), np.int64)
         self.lists: Slots = np.zeros((2, beam, 16), np.int32)
-        self.log_sizes: Floats = np.zeros((2, beam))
         self.position: Ints = np.array([0, 1, 0, 0])
         self.kept = (np.zeros(beam), np.zeros(beam, np.int64), np.zeros(groups, np.int64))
         while state.capacity < 2 * beam + 16:
@@ -283,9 +276,7 @@ class Level:
                 self.log_marginal,
                 state.weights,
             )
-            self.depth, status = state.run(
-                advance, *self.tree, self.order, self.depth, stop, self.groups, self.quota, *arrays, scores, ids, held, self.log_sizes
-            )
+            self.depth, status = state.run(advance, *self.tree, self.order, self.depth, stop, self.groups, self.quota, *arrays, scores, ids, held)
             if status == _MORE_SLOTS:
                 state.make_room()
                 self._make_slots()
