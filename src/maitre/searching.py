@@ -148,8 +148,7 @@ def search(
 
 def _run(model: Model, plan: Plan, seed: int, stop: Event, seconds: float | None, bar: Progress) -> Outcome:
     rng = stream(seed)
-    if seconds is not None:
-        warm_up(model, plan, stream(seed, 1))
+    warm_up(model, plan, stream(seed, 1))
     began = time.monotonic()
 
     def over() -> bool:

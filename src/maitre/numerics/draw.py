@@ -113,7 +113,8 @@ def _draw_tempered(log_weights: Floats, n: int, scratch: Floats, tempered: Any) 
 
 @overload(draw_log, strict=False, jit_options=JIT_OPTIONS | {"forceinline": True})
 def _choose_form(log_weights: Any, n: Any, scratch: Any, rng: Any) -> Any:
-    return (_draw_tempered if isinstance(rng, types.NamedTuple) else _draw_log).py_func  # type: ignore[attr-defined]
+    form: Any = _draw_tempered if isinstance(rng, types.NamedTuple) else _draw_log
+    return form.py_func
 
 
 @compiled_form_of(draw_below)

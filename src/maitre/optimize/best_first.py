@@ -83,7 +83,7 @@ def extend(
         here = counts[HERE]
         if counts[N_QUEUED] == 0:
             return _STUCK
-        target = np.int64(links[0, BEST])
+        target = links[0, BEST]
         if links[target, DEPTH] == n:
             return _DONE
         if counts[N_FREE] < len(sizes) + 1:
@@ -97,7 +97,7 @@ def extend(
         steps, node, ahead = 0, here, target
         while node != ahead:
             if links[node, DEPTH] >= links[ahead, DEPTH]:
-                i, k = order[links[node, DEPTH] - 1], np.int64(links[node, CHOICE])
+                i, k = order[links[node, DEPTH] - 1], links[node, CHOICE]
                 remove(s, k, i)
                 sizes[k] -= 1
                 if sizes[k] == 0:
@@ -107,16 +107,16 @@ def extend(
                 labels[i] = -1
                 if rest >= 0:
                     add(s, rest, i)
-                node = np.int64(links[node, PARENT])
+                node = links[node, PARENT]
             else:
                 path[steps] = ahead
                 steps += 1
-                ahead = np.int64(links[ahead, PARENT])
+                ahead = links[ahead, PARENT]
         for t in range(steps - 1, -1, -1):
-            node = np.int64(path[t])
-            i, k = order[links[node, DEPTH] - 1], np.int64(links[node, CHOICE])
+            node = path[t]
+            i, k = order[links[node, DEPTH] - 1], links[node, CHOICE]
             if k + 3 > (rest if rest >= 0 else len(sizes)):  # this branch has more clusters than there is room for: stop half-way, nothing is lost
-                ahead = np.int64(links[node, PARENT])
+                ahead = links[node, PARENT]
                 links[ahead, USES] += 1
                 release(links, counts, here)
                 counts[HERE] = ahead

@@ -78,12 +78,12 @@ def seat_entries(s: Any, links: Slots, entries: Ints, lists: Slots, side: int, n
         for k in range(entries[side, e, N_CLUSTERS]):
             if owner[lists[side, e, k]] < 0:
                 owner[lists[side, e, k]] = e
-        node = np.int64(entries[side, e, NODE])
+        node = entries[side, e, NODE]
         while links[node, PARENT] >= 0:
             slot = lists[side, e, links[node, CHOICE]]
             if owner[slot] == e:
                 add(s, slot, order[links[node, DEPTH] - 1])
-            node = np.int64(links[node, PARENT])
+            node = links[node, PARENT]
     for slot in range(len(owner)):
         if owner[slot] >= 0:
             derive(s, slot)
@@ -180,7 +180,7 @@ def advance(
                 if c == n_clusters:
                     if alone < 0:
                         position[2] -= 1
-                        alone = np.int64(free[position[2]])
+                        alone = free[position[2]]
                         add(s, alone, i)
                         refresh(s, alone)
                         sizes[alone] = 1
@@ -188,13 +188,13 @@ def advance(
                         position[3] = max(position[3], alone + 1)
                     target = alone
                 else:
-                    slot = np.int64(lists[side, e, c])
+                    slot = lists[side, e, c]
                     gain = weights[slot]
                     if version[slot] < 0:
                         target = slot
                         if uses[slot] > 0:
                             position[2] -= 1
-                            target = np.int64(free[position[2]])
+                            target = free[position[2]]
                             merge(s, target, slot)
                             derive(s, target)
                             sizes[target] = sizes[slot]
@@ -204,7 +204,7 @@ def advance(
                         add(s, target, i)
                         refresh(s, target)
                         sizes[target] += 1
-                    target = np.int64(version[slot])
+                    target = version[slot]
                 lists[other, n_next, c] = target
                 uses[target] += 1
                 node = new_node(links, keys, counts, parent, c, keys[parent, LOG_LIKELIHOOD] + gain, scores[g * quota + t])
@@ -236,6 +236,7 @@ class Level:
         self.entries: Ints = np.zeros((2, beam, 2), np.int64)
         self.lists: Slots = np.zeros((2, beam, 16), np.int32)
         self.position: Ints = np.array([0, 1, 0, 0])
+        self.sizes: Ints = np.zeros(0, np.int64)
         self.kept = (np.zeros(beam), np.zeros(beam, np.int64), np.zeros(groups, np.int64))
         while state.capacity < 2 * beam + 16:
             state.make_room()
@@ -243,16 +244,11 @@ class Level:
 
     def _make_slots(self) -> None:
         """Arrays over slots, and the versions there are in their old slots."""
-        capacity, used = self.state.capacity, int(self.position[3])
-        sizes = np.zeros(capacity, np.int64)
-        busy = np.zeros(capacity, bool)
-        if used:
-            sizes[:used] = self.sizes[:used]
-            busy[:used] = self.sizes[:used] > 0
-        self.sizes = sizes
+        capacity = self.state.capacity
+        self.sizes = np.concatenate([self.sizes, np.zeros(capacity - len(self.sizes), np.int64)])
         self.slot_arrays = (np.zeros(capacity, np.int32), np.zeros(capacity, np.int32))
         self.free: Slots = np.zeros(capacity, np.int32)
-        unused = np.flatnonzero(~busy)[::-1]
+        unused = np.flatnonzero(self.sizes == 0)[::-1]
         self.free[: len(unused)] = unused
         self.position[2] = len(unused)
         side, n_entries = map(int, self.position[:2])

@@ -155,8 +155,7 @@ class Search:
         state, rng, rounds = outcome.state, self.rng, self.plan.rounds
         self._climb(state)
         self._note(outcome, "climb")
-        permute = Permutation("projections", greedy=True)
-        kept_if_better(state, lambda: (permute.step(state, rng), climb(state, rng, self.stop)))
+        kept_if_better(state, self._permute(state))
         self._note(outcome, "permutation")
         kept_if_better(state, lambda: reheat(state, _HOT, rng, self.stop))
         self._note(outcome, "reheat")
@@ -175,6 +174,15 @@ class Search:
         state.seat(state.labels)
         outcome.complete = outcome.complete and (rounds is None or done == rounds)
         self._note(outcome, f"{done} shakes")
+
+    def _permute(self, state: MixtureState) -> Callable[[], None]:
+        """The best partition into segments of an order along a random projection (a permutation sweep at temperature zero), then a climb."""
+
+        def change() -> None:
+            Permutation("projections", greedy=True).step(state, self.rng)
+            climb(state, self.rng, self.stop)
+
+        return change
 
     def _climb(self, state: MixtureState) -> None:
         climb(state, self.rng, self.stop)

@@ -84,7 +84,7 @@ def split_clusters(
         for scan in range(_PASSES + 1):
             moved = 0
             for u in range(m):
-                point, own = members[base + u], np.int64(sides[u])
+                point, own = members[base + u], sides[u]
                 if own >= 0 and (scan == 0 or sizes[own] == 1):
                     continue
                 if own < 0:

@@ -50,7 +50,8 @@ def new_tree(capacity: int) -> Tree:
 def grown(tree: Tree) -> Tree:
     """The same tree with room for twice as many nodes."""
     before, n_free = len(tree.links), tree.counts[N_FREE]
-    now = Tree(*(np.concatenate([array, np.zeros_like(array)]) for array in tree[:2]), tree.counts.copy())
+    links, keys = (np.concatenate([array, np.zeros_like(array)]) for array in (tree.links, tree.keys))
+    now = Tree(links, keys, tree.counts.copy())
     now.links[: before + n_free, FREE] = np.concatenate([np.arange(2 * before - 1, before - 1, -1), tree.links[:n_free, FREE]])
     now.counts[N_FREE] = before + n_free
     return now
@@ -74,7 +75,7 @@ def _fill_labels(links: Slots, node: int, order: Ints, labels: Ints) -> None:
 def new_node(links: Slots, keys: Floats, counts: Ints, parent: int, choice: int, log_likelihood: float, score: float) -> int:
     """A child of `parent` with one use; there must be a free node."""
     counts[N_FREE] -= 1
-    node = np.int64(links[counts[N_FREE], FREE])
+    node = links[counts[N_FREE], FREE]
     links[node, PARENT] = parent
     links[node, CHOICE] = choice
     links[node, DEPTH] = links[parent, DEPTH] + 1
@@ -94,7 +95,7 @@ def release(links: Slots, counts: Ints, node: int) -> None:
     while node > 0 and links[node, USES] == 0:
         links[counts[N_FREE], FREE] = node
         counts[N_FREE] += 1
-        node = np.int64(links[node, PARENT])
+        node = links[node, PARENT]
         links[node, USES] -= 1
 
 
@@ -145,11 +146,11 @@ def dequeue(links: Slots, keys: Floats, counts: Ints, node: int) -> None:
     """Take a leaf out of the queue."""
     last = counts[N_QUEUED] - 1
     counts[N_QUEUED] = last
-    at = np.int64(links[node, BEST_PLACE])
+    at = links[node, BEST_PLACE]
     if at < last:
         links[at, BEST] = links[last, BEST]
         _settle(links, keys, BEST, at, last)
-    at = np.int64(links[node, WORST_PLACE])
+    at = links[node, WORST_PLACE]
     if at < last:
         links[at, WORST] = links[last, WORST]
         _settle(links, keys, WORST, at, last)
@@ -158,8 +159,8 @@ def dequeue(links: Slots, keys: Floats, counts: Ints, node: int) -> None:
 @compiled
 def replace_worst(links: Slots, keys: Floats, counts: Ints, node: int) -> None:
     """Put a leaf into the queue in the place of the worst one, which is dropped."""
-    dropped, size = np.int64(links[0, WORST]), counts[N_QUEUED]
-    at = np.int64(links[dropped, BEST_PLACE])
+    dropped, size = links[0, WORST], counts[N_QUEUED]
+    at = links[dropped, BEST_PLACE]
     links[at, BEST] = links[0, WORST] = node
     _settle(links, keys, BEST, at, size)
     _settle(links, keys, WORST, 0, size)
