@@ -143,7 +143,7 @@ def advance(
             if n_clusters == width:
                 return r, _MORE_CLUSTERS
             so_far = keys[entries[side, e, NODE], LOG_LIKELIHOOD]  # with Σ log W
-            pushed += n_clusters + 1
+            pushed += n_clusters + (1 if log_v[n_clusters + 1] > -np.inf else 0)
             for k in range(n_clusters + 1):
                 opens = k == n_clusters
                 group = (n_clusters + 1) % groups if opens else n_clusters % groups
