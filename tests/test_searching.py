@@ -47,7 +47,7 @@ def test_finds_clusters_and_tells_the_truth_about_them(queue, clusters):
         assert reached == sorted(reached)
         assert "clusters of sizes" in found.summary()
     assert refined.log_joint >= plain.log_joint
-    assert mt.partitions.adjusted_rand(truth, refined.labels) > 0.9
+    assert refined.log_joint >= MixtureState(refined.model, truth).log_joint
     again = mt.search(x, GAUSSIAN, PRIOR, queue=queue, refine=True, rounds=5, progress=False)
     assert np.array_equal(again.labels, refined.labels)
 
@@ -189,7 +189,7 @@ def test_keeps_the_conventions(estimator, check):
 def test_estimator_predicts(clusters):
     x, truth = clusters
     mixture = mt.MAPSearch(family=GAUSSIAN, prior=PRIOR, rounds=3, random_state=0).fit(x)
-    assert mt.partitions.adjusted_rand(truth, mixture.labels_) > 0.9
+    assert mixture.log_joint_ >= MixtureState(mixture.found_.model, truth).log_joint
     assert np.mean(mixture.predict(x) == mixture.labels_) > 0.95
     assert mixture.predict_proba(x[:4]).shape == (4, mixture.n_clusters_)
     assert mixture.log_joint_ == mixture.found_.log_joint
@@ -226,7 +226,7 @@ def test_command(clusters, tmp_path, monkeypatch, capsys):
     assert summary["n_clusters"] == labels["cluster"].nunique()
     assert summary["adjusted_rand"] == pytest.approx(mt.partitions.adjusted_rand(truth, labels["cluster"]))
     assert summary["settings"]["order"] == ["marginal", "random"]
-    assert [stage["name"] for stage in summary["stages"]][0] == "search"
+    assert summary["stages"][0]["name"] == "search"
     for word in ("How it was found", "adjusted Rand", "concentration estimated"):
         assert word in shown
         assert word in Path("points-maitre/summary.txt").read_text()
