@@ -1,12 +1,14 @@
 """Split–merge leaves the enumerated posterior invariant to 1e-12, both ways to build the proposal, every prior and family; wrong ratios do not."""
 
+import math
+
 import numpy as np
 import pytest
 
 import maitre as mt
 from maitre.families import REGISTRY as FAMILIES
-from maitre.moves import SplitMerge
-from maitre.moves.split_merge import propose_once
+from maitre.moves import SplitMerge, split_merge
+from maitre.moves.split_merge import propose_many
 from maitre.numerics.rng import stream
 from maitre.priors import REGISTRY as PRIORS
 from maitre.priors import DirichletProcess
@@ -19,7 +21,7 @@ METHODS = {"sams": -1, "restricted-0": 0, "restricted-1": 1}
 
 def matrix_of(model, scans, n_points=None):
     exact = enumerate_posterior(model)
-    return exact, transition_matrix(model, lambda state, rng: propose_once(state, scans, rng), exact)
+    return exact, transition_matrix(model, lambda state, rng: propose_many(state, 1, scans, rng), exact)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -58,21 +60,22 @@ def test_wrong_prior_factors_fail(spoil, scans):
 
     def step(state, rng):
         spoil(state)
-        propose_once(state, scans, rng)
+        propose_many(state, 1, scans, rng)
 
     with pytest.raises(AssertionError, match="invariant"):
         assert_invariant(exact, transition_matrix(model, step, exact))
 
 
-def test_a_proposal_density_left_out_fails(monkeypatch):
-    """Accepting by the posterior ratio alone, as if every split were equally likely to be proposed."""
-    from maitre.moves import split_merge
+class _WrongDensity:
+    """Stands in for `math`: log(1 + e^gap) becomes 0, so that a proposal's density is the ratio of weights where it should be the share."""
 
-    class NoDensity:
-        log = staticmethod(lambda value: 0.0)
-        exp = staticmethod(np.exp)
+    log, exp = staticmethod(math.log), staticmethod(math.exp)
+    log1p = staticmethod(lambda value: 0.0)
 
-    monkeypatch.setattr(split_merge, "math", NoDensity)
+
+@pytest.mark.parametrize("wrong", [("math", _WrongDensity), ("log_chance", lambda *sizes: 0.0)], ids=["density of the split", "chance of the pair"])
+def test_a_wrong_ratio_fails(wrong, monkeypatch):
+    monkeypatch.setattr(split_merge, *wrong)
     example = FAMILIES["KnownCovarianceGaussian"].EXAMPLES[0]
     with pytest.raises(AssertionError, match="invariant"):
         assert_invariant(*matrix_of(Model.of(example.data[:4], example.family, DirichletProcess(1.0)), -1))
@@ -117,7 +120,7 @@ def test_hybrids_part_clusters_that_gibbs_cannot():
     assert mt.sample(x, moves="gibbs", **options).n_clusters[0, -1] == 1
     together = mt.sample(x, moves="gibbs+split_merge", **options)
     assert mt.partitions.adjusted_rand(truth, together.best) == 1.0
-    assert together.moves["split_merge"]["repeats"] > 1
+    assert together.moves["split_merge"]["operations"] > 1.0
 
 
 def test_errors():

@@ -25,6 +25,7 @@ def run_chain(state: State, moves: Composed, rng: RngState, burn_in: int, draws:
     """
     for number in range(burn_in):
         state.tidy()
+        moves.burn_in(number / burn_in)
         moves.step(state, rng)
         yield Iteration(number, -1)
     moves.freeze()

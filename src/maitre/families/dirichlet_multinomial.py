@@ -19,7 +19,7 @@ from scipy.special import gammaln
 from maitre.data.validation import count_matrix
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.counts import Counts, add_log_counts, weighted_counts
-from maitre.families.statistics import add, log_bound
+from maitre.families.statistics import log_bound
 from maitre.numerics.arrays import Floats, Ints, padded
 from maitre.numerics.distributions import Hyperprior
 from maitre.numerics.elementary import fast_lgamma, fast_log
@@ -147,7 +147,7 @@ class DirichletMultinomialStatistics(NamedTuple):
                 value += math.lgamma(mass + x) - math.lgamma(mass) + math.lgamma(total) - math.lgamma(total + x)
         return min(value, log_bound(s, i))
 
-    def absorb(s, k: int, i: int) -> float:
+    def log_predictive_raw(s, k: int, i: int) -> float:
         mass = s.concentration + s.total[k]
         value = fast_lgamma(mass) - fast_lgamma(mass + s.length[i])
         product, factors = 1.0, 0
@@ -161,7 +161,6 @@ class DirichletMultinomialStatistics(NamedTuple):
         for t in range(s.bulk_start[i], s.bulk_start[i + 1]):
             weight = s.base[s.bulk_words[t]] + s.seen[s.bulk_words[t], k]
             value += fast_lgamma(weight + s.bulk_counts[t]) - fast_lgamma(weight)
-        add(s, k, i)
         return value + fast_log(product)
 
     def n_parameters(s) -> int:

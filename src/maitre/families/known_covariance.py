@@ -139,7 +139,7 @@ class KnownCovarianceStatistics(NamedTuple):
             log_spread += fast_log(sigma + v)
         return s.log_jacobian - 0.5 * (n_dimensions * _LOG_TWO_PI + log_spread + distance)
 
-    def absorb(s, k: int, i: int) -> float:
+    def log_predictive_raw(s, k: int, i: int) -> float:
         n_dimensions, sigma = len(s.variance), s.covariance_scale
         distance, log_spread = 0.0, 0.0
         if s.shared:
@@ -148,19 +148,14 @@ class KnownCovarianceStatistics(NamedTuple):
             for d in range(n_dimensions):
                 gap = s.features[i, d] - shrink * s.total[k, d]
                 distance += gap * gap
-                s.total[k, d] += s.features[i, d]
             distance /= sigma + v
             log_spread = n_dimensions * fast_log(sigma + v)
-            s.square[k] += s.features[i, n_dimensions]
         else:
             for d in range(n_dimensions):
                 v = 1.0 / (1.0 / (s.prior_scale * s.variance[d]) + s.n[k] / sigma)
                 gap = s.features[i, d] - v / sigma * s.total[k, d]
                 distance += gap * gap / (sigma + v)
                 log_spread += fast_log(sigma + v)
-                s.total[k, d] += s.features[i, d]
-                s.square[k] += s.features[i, n_dimensions + d]
-        s.n[k] += 1.0
         return s.log_jacobian - 0.5 * (n_dimensions * _LOG_TWO_PI + log_spread + distance)
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from maitre.data.validation import column_means, column_variances, dense_matrix, within_range
 from maitre.families.base import ConjugateFamily, Example
-from maitre.families.statistics import add, log_predictive, refresh
+from maitre.families.statistics import add, log_predictive, log_predictive_raw, refresh
 from maitre.numerics.arrays import Floats, accumulate, fetch, fetch_at, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
@@ -97,10 +97,12 @@ class NormalInverseGammaStatistics(NamedTuple):
                 s.counts[k, d] = n
 
     def refresh(s, k: int) -> None:
-        total = 0.0
+        total, gammas = 0.0, 0.0
         for d in range(len(s.log_scale)):
             n = s.counts[k, d]
             kappa, a = s.kappa + n, s.shape + 0.5 * n
+            if d == 0 or n != s.counts[k, d - 1]:
+                gammas = math.lgamma(a + 0.5) - math.lgamma(a) - 0.5 * math.log(math.pi)
             center = n * s.mean[k, d] / kappa
             b = s.scale + 0.5 * s.scatter[k, d] + 0.5 * s.kappa * n * s.mean[k, d] ** 2 / kappa
             spread = 2.0 * b * (kappa + 1.0) / kappa
@@ -108,7 +110,7 @@ class NormalInverseGammaStatistics(NamedTuple):
             s.slope[d, k] = slope
             s.shift[d, k] = -center * slope
             s.power[k, d] = a + 0.5
-            constant = math.lgamma(a + 0.5) - math.lgamma(a) - 0.5 * (math.log(math.pi) + math.log(spread)) - s.log_scale[d]
+            constant = gammas - 0.5 * fast_log(spread) - s.log_scale[d]
             s.constants[k, d] = constant
             total += constant
         s.constant[k] = total
@@ -144,11 +146,16 @@ class NormalInverseGammaStatistics(NamedTuple):
             for k in range(n_slots):
                 out[k] += log_predictive(s, k, i)
 
+    def log_predictive_raw(s, k: int, i: int) -> float:
+        if len(s.observed) == 0:
+            return _complete_raw(s, k, i)
+        refresh(s, k)
+        return log_predictive(s, k, i)  # type: ignore[no-any-return]
+
     def absorb(s, k: int, i: int) -> float:
         if len(s.observed) == 0:
             return _complete_absorb(s, k, i)
-        refresh(s, k)
-        value = log_predictive(s, k, i)
+        value = log_predictive_raw(s, k, i)
         add(s, k, i)
         return value  # type: ignore[no-any-return]
 
@@ -262,28 +269,42 @@ def _complete_without(s: Any, k: int, i: int) -> float:
 
 
 @compiled
+def _complete_raw(s: Any, k: int, i: int) -> float:
+    """The predictive when no value is missing, from the raw statistics."""
+    n_dimensions = len(s.log_scale)
+    n = s.counts[k, 0]
+    kappa, a = s.kappa + n, s.shape + 0.5 * n
+    shrink, widen, pull = n / kappa, 2.0 * (kappa + 1.0) / kappa, 0.5 * s.kappa * n / kappa
+    logs, powers, jacobian = 0.0, 0.0, 0.0
+    for d in range(n_dimensions):
+        mean = s.mean[k, d]
+        spread = widen * (s.scale + 0.5 * s.scatter[k, d] + pull * mean * mean)
+        residual = s.x[i, d] - shrink * mean
+        logs += fast_log(spread)
+        powers += fast_log(1.0 + residual * residual / spread)
+        jacobian += s.log_scale[d]
+    gammas = fast_lgamma(a + 0.5) - fast_lgamma(a) - 0.5 * math.log(math.pi)
+    return n_dimensions * gammas - 0.5 * logs - (a + 0.5) * powers - jacobian
+
+
+@compiled
 def _complete_absorb(s: Any, k: int, i: int) -> float:
-    """The predictive is a ratio of powers of b_n and b_n+1, whose logarithms are summed over the dimensions, sixteen factors at a time; the last sum is kept in `constant`."""
+    """The predictive is a ratio of powers of b_n and b_n+1, whose logarithms are summed over the dimensions; the last sum is kept in `constant`."""
     n_dimensions = len(s.log_scale)
     n = s.counts[k, 0]
     kappa, a = s.kappa + n, s.shape + 0.5 * n
     before = s.constant[k] if n > 0.0 else n_dimensions * math.log(s.scale)
     inverse, pull = 1.0 / (n + 1.0), 0.5 * s.kappa * (n + 1.0) / (kappa + 1.0)
-    after, product, jacobian = 0.0, 1.0, 0.0
-    at_once = 1 if s.far[i] else 16
-    for begin in range(0, n_dimensions, at_once):
-        product = 1.0
-        for d in range(begin, min(begin + at_once, n_dimensions)):
-            x = s.x[i, d]
-            gap = x - s.mean[k, d]
-            mean = s.mean[k, d] + gap * inverse
-            scatter = s.scatter[k, d] + gap * (x - mean)
-            product *= s.scale + 0.5 * scatter + pull * mean * mean
-            s.mean[k, d] = mean
-            s.scatter[k, d] = scatter
-            s.counts[k, d] = n + 1.0
-            jacobian += s.log_scale[d]
-        after += fast_log(product)
+    after, jacobian = 0.0, 0.0
+    for d in range(n_dimensions):
+        gap = s.x[i, d] - s.mean[k, d]
+        mean = s.mean[k, d] + gap * inverse
+        scatter = s.scatter[k, d] + gap * (s.x[i, d] - mean)
+        after += fast_log(s.scale + 0.5 * scatter + pull * mean * mean)
+        s.mean[k, d] = mean
+        s.scatter[k, d] = scatter
+        s.counts[k, d] = n + 1.0
+        jacobian += s.log_scale[d]
     s.constant[k] = after
     gammas = fast_lgamma(a + 0.5) - fast_lgamma(a) - 0.5 * (_LOG_TWO_PI + fast_log((kappa + 1.0) / kappa))
     return n_dimensions * gammas + a * before - (a + 0.5) * after - jacobian

@@ -32,6 +32,7 @@ from maitre.families.statistics import (
     log_marginal,
     log_predictive,
     log_predictive_all,
+    log_predictive_raw,
     log_predictive_without,
     merge,
     n_parameters,
@@ -98,6 +99,12 @@ class ProductStatistics(NamedTuple):
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
         for part in literal_unroll(s.parts):
             log_predictive_all(part, i, n_slots, out)
+
+    def log_predictive_raw(s, k: int, i: int) -> float:
+        value = 0.0
+        for part in literal_unroll(s.parts):
+            value += log_predictive_raw(part, k, i)
+        return value
 
     def absorb(s, k: int, i: int) -> float:
         value = 0.0

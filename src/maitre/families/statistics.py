@@ -16,7 +16,8 @@ Optional, with the defaults given here (right for every family, faster when writ
     log_predictive_without(s, k, i)      the same for a point that is in slot k (remove, predict, add)
     log_predictive_all(s, i, n_slots, out)   out[k] += log p(x_i | x_k) for every slot below n_slots (a loop); empty slots may get anything finite
     scores_in_fours(s), log_predictive_four(s, a, b, c, d, n_slots, out)   four points at once (no)
-    absorb(s, k, i)                      point i joins slot k, which has been cleared and has only absorbed points since; returns log p(x_i | x_c) of before (refresh, predict, add)
+    log_predictive_raw(s, k, i)          the same from the raw statistics alone, whatever the cached coefficients, which may be stale afterwards (refresh, predict)
+    absorb(s, k, i)                      point i joins slot k, which has been cleared and has only absorbed points since; returns log p(x_i | x_c) of before (predict from raw, add)
     prefetch(s, i)                       ask the memory for a point that will be visited soon (nothing)
     derive(s, k)                         recompute everything derived from slot k's raw statistics, after a change of hyper-parameters (refresh)
     merge(s, k, other) / subtract(s, k, other)   the points of slot `other` join / leave slot k
@@ -102,11 +103,19 @@ def _log_bound_given(s: Any, k: int, rest: int, i: int) -> float:
     return log_bound(s, i)  # type: ignore[no-any-return]
 
 
-def _absorb(s: Any, k: int, i: int) -> float:
+def _log_predictive_raw(s: Any, k: int, i: int) -> float:
     refresh(s, k)
-    value = log_predictive(s, k, i)
+    return log_predictive(s, k, i)  # type: ignore[no-any-return]
+
+
+def _absorb(s: Any, k: int, i: int) -> float:
+    value = log_predictive_raw(s, k, i)
     add(s, k, i)
     return value  # type: ignore[no-any-return]
+
+
+def _cannot_merge(s: Any, k: int, other: int) -> None:
+    pass
 
 
 def _not_in_fours(s: Any) -> bool:
@@ -162,6 +171,11 @@ def log_predictive_without(s: Any, k: int, i: int) -> float:
     """log p(x_i | x_c without x_i) for a point that is in slot k."""
 
 
+@_dispatched(_log_predictive_raw)
+def log_predictive_raw(s: Any, k: int, i: int) -> float:
+    """log p(x_i | x_c) for a point that is not in slot k, whatever the cached coefficients, which may be stale afterwards."""
+
+
 @_dispatched(_absorb)
 def absorb(s: Any, k: int, i: int) -> float:
     """Point i joins slot k, which has been cleared and has only absorbed points since; returns log p(x_i | x_c) as it was before.
@@ -185,7 +199,7 @@ def log_predictive_four(s: Any, a: int, b: int, c: int, d: int, n_slots: int, ou
     """out[0..3, k] = log p(x | x_k) of four points for every slot below n_slots, if `scores_in_fours`."""
 
 
-@_dispatched()
+@_dispatched(_cannot_merge)
 def merge(s: Any, k: int, other: int) -> None:
     """The points of slot `other` join slot k (slot `other` is left as it is)."""
 
@@ -223,6 +237,16 @@ def log_likelihood(s: Any, theta: Any, i: int) -> float:
 @_dispatched()
 def draw_point(s: Any, theta: Any, i: int, rng: Any) -> None:
     """Replace point i by a draw from F(·; θ)."""
+
+
+def mergeable(s: Any) -> bool:
+    """Whether the family can merge slots."""
+    return hasattr(type(s), "merge")
+
+
+@overload(mergeable, strict=False, jit_options=JIT_OPTIONS)
+def _mergeable(s: Any) -> Any:
+    return (lambda s: True) if hasattr(s.instance_class, "merge") else (lambda s: False)
 
 
 def supports(statistics: type, *names: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -24,11 +25,15 @@ class Move(ABC):
     """One kernel of a Markov chain."""
 
     name: ClassVar[str]
-    exact: bool = True
+    exact: bool = True  # after burn-in
+    climbing: bool = False  # at present: looking for clusters rather than sampling
 
     @abstractmethod
     def check(self, model: Model) -> None:
         """Raise a `ValueError` that names the pair if the move cannot run on this model."""
+
+    def burn_in(self, share: float) -> None:  # noqa: B027
+        """Called before every step of burn-in with the share of it that is done."""
 
     def freeze(self) -> None:  # noqa: B027
         """Burn-in is over: from here on, whatever the move adapted stays as it is."""
@@ -36,3 +41,11 @@ class Move(ABC):
     @abstractmethod
     def step(self, state: Any, rng: RngState) -> Report:
         """Change the state in place."""
+
+    def steps(self, state: Any, rng: RngState, repeats: int) -> Report:
+        """Several steps; their reports summed. A move that saves by doing many at once overrides this."""
+        reports = [self.step(state, rng) for _ in range(repeats)]
+        extra: Counter[str] = Counter()
+        for report in reports:
+            extra.update(report.extra)
+        return Report(sum(r.operations for r in reports), sum(r.proposed for r in reports), sum(r.accepted for r in reports), extra)

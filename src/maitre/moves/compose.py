@@ -1,8 +1,8 @@
 """Several moves as one, with the work shared evenly.
 
-During burn-in each move's cost is measured in operations (predictive evaluations), never in seconds, and cheap moves are repeated as often as makes their share
-equal to that of the dearest. Then the repeats are frozen: a schedule that went on following the state would not leave the target invariant, and one that followed
-the clock would not repeat.
+During burn-in each move's cost is measured in operations (predictive evaluations), never in seconds. The first move sets the pace: a cheaper one is repeated as often
+as makes its work equal, a dearer one has its turn only every so many iterations (though, while it climbs, in each). Then the schedule is frozen: one that went on
+following the state would not leave the target invariant, and one that followed the clock would not repeat.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from maitre.moves.base import Move, Report
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import Model
 
-_MOST_REPEATS = 100
+_MOST_REPEATS = 1000
+_MEMORY = 0.8  # weight of the past in the running mean of a move's cost
 
 
 class Composed(Move):
-    """`shared` moves in turn, each repeated so that all do about the same work, then every one of `always` once."""
+    """`shared` moves in turn, each so often that all do about the same work, then every one of `always` once."""
 
     name = "composed"
 
@@ -29,7 +30,10 @@ class Composed(Move):
         if not shared:
             raise ValueError("no moves were given; expected at least one, e.g. moves='gibbs'")
         self.shared, self.always = list(shared), list(always)
-        self.repeats = [1] * len(self.shared)
+        self.repeats = [1] * len(self.shared)  # per turn
+        self.periods = [1] * len(self.shared)  # iterations from turn to turn
+        self.costs: list[float] = [0.0] * len(self.shared)
+        self.iteration = 0
         self.frozen = False
         self.totals = [_Totals() for _ in (*self.shared, *self.always)]
         self.exact = all(move.exact for move in (*self.shared, *self.always))
@@ -38,24 +42,40 @@ class Composed(Move):
         for move in (*self.shared, *self.always):
             move.check(model)
 
+    def burn_in(self, share: float) -> None:
+        for move in (*self.shared, *self.always):
+            move.burn_in(share)
+
     def step(self, state: Any, rng: RngState) -> Report:
         operations = 0
-        schedule = [*zip(self.shared, self.repeats, strict=True), *((move, 1) for move in self.always)]
-        for total, (move, repeats) in zip(self.totals, schedule, strict=True):
+        for position, (move, total) in enumerate(zip((*self.shared, *self.always), self.totals, strict=True)):
+            shared = position < len(self.shared)
+            if shared and self.iteration % self.periods[position]:
+                continue
+            repeats = self.repeats[position] if shared else 1
             began = time.thread_time()
-            for _ in range(repeats):
-                report = move.step(state, rng)
-                operations += report.operations
-                total.count(report)
-            total.seconds += time.thread_time() - began
+            report = move.steps(state, rng, repeats)
+            operations += report.operations
+            total.count(report, repeats, time.thread_time() - began)
+            if shared and not self.frozen:
+                self._remember(position, report.operations / repeats)
         if not self.frozen:
             self._balance()
+        self.iteration += 1
         return Report(operations)
 
+    def _remember(self, position: int, cost: float) -> None:
+        self.costs[position] = _MEMORY * self.costs[position] + (1.0 - _MEMORY) * cost if self.costs[position] else cost
+
     def _balance(self) -> None:
-        costs = [max(1.0, total.operations / total.calls) for total, _ in zip(self.totals, self.shared, strict=False)]
-        dearest = max(costs)
-        self.repeats = [min(_MOST_REPEATS, max(1, round(dearest / cost))) for cost in costs]
+        pace = max(1.0, self.costs[0])
+        for position, (move, cost) in enumerate(zip(self.shared, self.costs, strict=True)):
+            ratio = pace / max(1.0, cost)
+            if move.climbing:
+                self.repeats[position] = self.periods[position] = 1
+            else:  # at most twice as often as before: a first proposal may have been cheap by chance
+                self.repeats[position] = min(_MOST_REPEATS, max(1, round(ratio)), 2 * self.repeats[position])
+                self.periods[position] = min(_MOST_REPEATS, max(1, round(1.0 / ratio)))
 
     def freeze(self) -> None:
         """Keep the repeats as they are from here on: the end of burn-in. Counts start afresh."""
@@ -65,11 +85,12 @@ class Composed(Move):
             move.freeze()
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """For each move, since burn-in: repeats per iteration, operations and CPU seconds per call, the share of proposals accepted, and what else it reports."""
+        """For each move, since burn-in: repeats per turn, iterations from turn to turn, operations and CPU seconds per call, the share of proposals accepted, and what else it reports."""
         repeats = [*self.repeats, *(1 for _ in self.always)]
         all_moves = (*self.shared, *self.always)
         names = [m.name if i == 0 or m.name not in [other.name for other in all_moves[:i]] else f"{m.name} {i + 1}" for i, m in enumerate(all_moves)]
-        return {name: {"repeats": r, **total.means()} for name, r, total in zip(names, repeats, self.totals, strict=True)}
+        periods = [*self.periods, *(1 for _ in self.always)]
+        return {name: {"repeats": r, "period": p, **total.means()} for name, r, p, total in zip(names, repeats, periods, self.totals, strict=True)}
 
 
 @dataclass
@@ -83,8 +104,9 @@ class _Totals:
     seconds: float = 0.0
     extra: Counter[str] = field(default_factory=Counter)
 
-    def count(self, report: Report) -> None:
-        self.calls += 1
+    def count(self, report: Report, repeats: int, seconds: float) -> None:
+        self.calls += repeats
+        self.seconds += seconds
         self.operations += report.operations
         self.proposed += report.proposed
         self.accepted += report.accepted

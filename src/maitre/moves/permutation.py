@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -39,8 +39,20 @@ from maitre.states.mixture import MixtureState, Model, seat_all
 
 _MOST_POINTS_EXACT = 5000
 _FIRST_CAPACITY = 63  # segments open at once
+_UNLIMITED = 2**60
+_COST = 5  # one evaluation here, with the update of a segment, takes about as long as this many in a sweep of Gibbs
+_CLIMBING_SHARE = 2.0 / 3.0  # of burn-in
+_LONGEST_REST = 7
 _NO_MATRIX: Floats = np.zeros((0, 0))
 Order = Literal["uniform", "scan", "projections"]
+
+
+class Beam(NamedTuple):
+    """Which segments the dynamic program goes on with (see `sum_segments`)."""
+
+    epsilon: float
+    probation: int
+    widest: int
 
 
 class Permutation(Move):
@@ -50,7 +62,7 @@ class Permutation(Move):
     before burn-in ends. `method` is "metropolis" or "exact" (O(n³)). `slope` is "adapted", "two_pass", or the number of clusters whose slope is used throughout.
     `integrate_concentration` sums over a Dirichlet process' concentration too, and redraws it afterwards. `weighting` says how rows of counts become vectors
     for the projections: "counts", "sqrt" (the default for them) or "tfidf". `greedy` climbs to the best partition into segments instead of drawing one.
-    `epsilon` is the share of the sum that the beam may drop at each position (0: no beam) and `probation` the number of points for which every segment is kept.
+    `epsilon` is the share of the sum that the beam may drop at each position (0: no beam), `probation` the number of points for which every segment is kept, and `widest` the most segments kept.
 
     >>> import maitre as mt
     >>> moves = [mt.moves.Gibbs(), mt.moves.Permutation(order="scan")]
@@ -66,6 +78,7 @@ class Permutation(Move):
         slope: Literal["adapted", "two_pass"] | float = "adapted",
         epsilon: float = 1e-32,
         probation: int = 20,
+        widest: int | None = 100,
         integrate_concentration: bool = False,
         weighting: Literal["counts", "sqrt", "tfidf"] | None = None,
         greedy: bool = False,
@@ -77,9 +90,12 @@ class Permutation(Move):
             raise ValueError(f"method is {method!r}; expected 'metropolis' or 'exact'")
         if (isinstance(slope, str) and slope not in ("adapted", "two_pass")) or (not isinstance(slope, str) and not slope >= 1):
             raise ValueError(f"slope is {slope!r}; expected 'adapted', 'two_pass', or a number of clusters of at least 1")
-        if not 0.0 <= epsilon < 1.0 or probation < 0:
-            raise ValueError(f"epsilon={epsilon}, probation={probation}: expected a share from 0 to below 1, and a number of points of at least 0")
-        self.order_after, self.method, self.slope, self.epsilon, self.probation = order, method, slope, epsilon, probation
+        if not 0.0 <= epsilon < 1.0 or probation < 0 or (widest is not None and widest <= probation):
+            raise ValueError(
+                f"epsilon={epsilon}, probation={probation}, widest={widest}: expected a share from 0 to below 1, a number of points of at least 0, and more segments than that"
+            )
+        self.order_after, self.method, self.slope = order, method, slope
+        self.beam = Beam(epsilon, probation, _UNLIMITED if widest is None or epsilon == 0.0 else widest)
         self.greedy, self.weighting = greedy, weighting
         self.order: Order = burn_in_order or order
         self.integrate_concentration = integrate_concentration
@@ -88,6 +104,7 @@ class Permutation(Move):
         self.frozen = False
         self._seen: list[int] = []  # numbers of clusters in burn-in
         self._kept_reference: float | None = None
+        self._highest, self._pause, self._rest = -math.inf, 0, 0  # of the climber: the best log joint, and calls to sit out
         self._room: _Room | None = None
 
     def check(self, model: Model) -> None:
@@ -107,6 +124,16 @@ class Permutation(Move):
             return model.vectors
         return model.family.vectors(model.family.validate(model.data), self.weighting)
 
+    @property
+    def climbing(self) -> bool:  # type: ignore[override]
+        """Whether the order in use is the hill climber's."""
+        return self.order == "projections"
+
+    def burn_in(self, share: float) -> None:
+        """The last third of burn-in already uses the order of afterwards: what climbing found has to become a draw."""
+        if share >= _CLIMBING_SHARE:
+            self.order = self.order_after
+
     def freeze(self) -> None:
         """From here on the target is left invariant: an exact order, and a slope that no longer follows the chain."""
         self.frozen = True
@@ -118,8 +145,11 @@ class Permutation(Move):
         if self._room is None or self._room.state is not state:
             self._room = _Room(state, self._vectors(state.model))
         room = self._room
+        if self.climbing and self._rest > 0:
+            self._rest -= 1
+            return Report(0)
         cost = room.draw_order(self.order, rng)
-        if self.order == "projections":
+        if self.climbing:
             return self._climb(room, cost, rng)
         report = self._draw_exactly(room, cost, rng) if self.method == "exact" else self._propose(room, cost, rng)
         if self.integrate_concentration:
@@ -129,34 +159,38 @@ class Permutation(Move):
     def _climb(self, room: _Room, cost: int, rng: Any) -> Report:
         """Draw from p(C, x) restricted to segments, with the local slope of log V."""
         slope = local_slope(room.state.log_v_at, room.state.n_clusters, room.n)
-        evaluations, _, kept = room.sum(slope, self.epsilon, self.probation, rng, mode=HIGHEST if self.greedy else DRAW)
+        evaluations, _, kept = room.sum(slope, self.beam, rng, mode=HIGHEST if self.greedy else DRAW)
         labels, _ = room.drawn()
         room.state.seat(labels)
-        return Report(cost + evaluations, 1, 1, {"beam": kept / room.n})
+        if room.state.log_joint > self._highest:
+            self._highest, self._pause = room.state.log_joint, 0
+        else:  # nothing gained: rest for a while, and longer each time
+            self._pause = self._rest = min(2 * self._pause + 1, _LONGEST_REST)
+        return Report(_COST * (cost + evaluations), 1, 1, {"beam": kept / room.n})
 
     def _propose(self, room: _Room, cost: int, rng: Any) -> Report:
         state, log_a = room.state, self._log_a(room.state)
         old = state.n_clusters
         slope = local_slope(log_a, self._reference(state), room.n)
-        evaluations, supported, kept = room.sum(slope, self.epsilon, self.probation, rng)
+        evaluations, supported, kept = room.sum(slope, self.beam, rng)
         labels, new = room.drawn()
         log_ratio = float(log_a(np.array([new]))[0] - log_a(np.array([old]))[0]) + slope * (old - new)
         if self.slope == "two_pass" and new != old:  # the way back has its own slope, sum and beam
             back, log_sum = local_slope(log_a, new, room.n), room.log_g[-1]
-            more, supported, _ = room.sum(back, self.epsilon, self.probation, rng, mode=SUM)
+            more, supported, _ = room.sum(back, self.beam, rng, mode=SUM)
             log_ratio += (back - slope) * old + log_sum - room.log_g[-1]
             evaluations += more
         accepted = supported and not math.isnan(log_ratio) and draw_event(log_ratio, rng)
         if accepted:
             state.seat(labels)
-        return Report(cost + evaluations, 1, int(accepted), {"beam": kept / room.n, "outside_beam": float(not supported)})
+        return Report(_COST * (cost + evaluations), 1, int(accepted), {"beam": kept / room.n, "outside_beam": float(not supported)})
 
     def _draw_exactly(self, room: _Room, cost: int, rng: Any) -> Report:
         log_b = np.full((room.n, room.n), -np.inf)
-        evaluations, _, _ = room.sum(0.0, 0.0, 0, rng, mode=SUM, log_b=log_b)
-        n_numbers = room.draw_by_number(log_b, self._log_a(room.state)(np.arange(room.n + 1)), rng)
+        evaluations, _, _ = room.sum(0.0, Beam(0.0, 0, _UNLIMITED), rng, mode=SUM, log_b=log_b)
+        room.draw_by_number(log_b, self._log_a(room.state)(np.arange(room.n + 1)), rng)
         room.state.seat(room.drawn()[0])
-        return Report(cost + evaluations + n_numbers, 1, 1)
+        return Report(_COST * (cost + evaluations) + room.n**3 // 6, 1, 1)
 
     def _log_a(self, state: MixtureState) -> Callable[[Ints], Floats]:
         """log A(K) = log V(n, K) − log K!, with the concentration integrated out if asked for."""
@@ -258,12 +292,12 @@ class _Room:
 
     # -- sums -------------------------------------------------------------------------------------------------------------------------------
 
-    def sum(self, slope: float, epsilon: float, probation: int, rng: Any, mode: int = DRAW, log_b: Floats = _NO_MATRIX) -> tuple[int, bool, int]:
+    def sum(self, slope: float, beam: Beam, rng: Any, mode: int = DRAW, log_b: Floats = _NO_MATRIX) -> tuple[int, bool, int]:
         """Sum over all partitions into segments of the present order (see `sum_segments`)."""
         run = sum_segments if self.state.compiled else sum_segments.python
         while True:
             evaluations, supported, kept = run(
-                self.slots(), self.order, self.old_start, self.log_size, slope, epsilon, probation, mode,
+                self.slots(), self.order, self.old_start, self.log_size, slope, *beam, mode,
                 self.start, self.log_weight, self.weights, self.scratch, self.log_g, self.back, log_b, self.scan_room, rng,
             )  # fmt: skip
             if evaluations == NOT_A_NUMBER:
@@ -272,11 +306,10 @@ class _Room:
                 return int(evaluations), bool(supported), int(kept)
             self.capacity = 2 * self.capacity
 
-    def draw_by_number(self, log_b: Floats, log_a: Floats, rng: Any) -> int:
-        """Draw segments from A(K) ∏ B(c); returns what it cost."""
+    def draw_by_number(self, log_b: Floats, log_a: Floats, rng: Any) -> None:
+        """Draw segments from A(K) ∏ B(c)."""
         run: Any = draw_by_number
         (run if self.state.compiled else run.py_func)(log_b, log_a, np.empty((self.n + 1, self.n + 1)), np.empty(self.n), np.empty(self.n), self.back, rng)
-        return 0
 
     def drawn(self) -> tuple[Ints, int]:
         """Labels of the segments drawn, and their number."""

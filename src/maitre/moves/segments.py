@@ -4,8 +4,8 @@ Given an order, a partition into segments has weight ∏_c e^slope B(c). With g(
 position r, one is drawn backwards: the last segment in proportion to its term of g(n), and so on. Because the draw at r looks at the terms of g(r) only, each
 position's draw is made while the terms are at hand, and nothing but the start it chose is kept: O(n) memory.
 
-The *beam* (Liang, Jordan & Taskar 2007) goes on only with the segments that hold all but a share `epsilon` of g(r); a segment younger than `probation` points stays
-in any case: in many dimensions a new cluster begins far behind the growth of an old one, and overtakes it later. Which segments are kept depends on the order and the
+The *beam* (Liang, Jordan & Taskar 2007) goes on only with the segments that hold all but a share `epsilon` of g(r), and with the `widest` largest at most; a segment
+younger than `probation` points stays in any case: in many dimensions a new cluster begins far behind the growth of an old one, and overtakes it later. Which segments are kept depends on the order and the
 data, never on a draw, so that what is drawn has the density ∏_c e^slope B(c) / g(n) with g(n) as computed.
 """
 
@@ -36,6 +36,7 @@ def sum_segments(
     slope: float,
     epsilon: float,
     probation: int,
+    widest: int,
     mode: int,
     start: Ints,
     log_weight: Floats,
@@ -89,10 +90,11 @@ def sum_segments(
                     first = min(first, start[k])
             _extend_scan(s, order, first, r, alone, capacity, scan_room)
             evaluations += r - first
-        largest = -np.inf
+        largest, n_open = -np.inf, 0
         for k in range(n_slots):
             weights[k] = -np.inf
             if start[k] >= 0:
+                n_open += 1
                 weights[k] = log_weight[k]
                 if scan_room is not None:
                     weights[k] += scan_room[3, start[k]]
@@ -109,9 +111,10 @@ def sum_segments(
             for k in range(n_slots):
                 if start[k] >= 0 and r - start[k] >= probation and (least < 0 or scratch[k] < scratch[least]):
                     least = k
-            if least < 0 or dropped + scratch[least] > epsilon * total:
+            if least < 0 or (dropped + scratch[least] > epsilon * total and n_open <= widest):
                 break
             dropped += scratch[least]
+            n_open -= 1
             scratch[least] = 0.0
             weights[least] = -np.inf
             start[least] = -1

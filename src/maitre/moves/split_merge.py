@@ -1,12 +1,14 @@
 """Split–merge: two random points propose to part their cluster, or to join their two clusters.
 
-Target: p(C, x) ∝ V(n, K) ∏_c W(|c|) p(x_c). Two points i ≠ j are picked uniformly. With S the other members of their cluster or clusters, a proposal density q over
-the ways to share S between i's side and j's side is built from (S, i, j) and fresh randomness only, never from the present split. If i and j sit together, a split
-c → (a, b) is drawn from q; otherwise the merge is proposed and q is evaluated at the present split. The Metropolis–Hastings ratio of the split is
+Target: p(C, x) ∝ V(n, K) ∏_c W(|c|) p(x_c). Point i is picked uniformly; j, with probability ½, among the others of i's cluster (if there are any), else among all
+others. With S the other members of their cluster or clusters, a proposal density q over the ways to share S between i's side and j's side is built from (S, i, j)
+and fresh randomness only, never from the present split. If i and j sit together, a split c → (a, b) is drawn from q; otherwise the merge is proposed and q is
+evaluated at the present split. The Metropolis–Hastings ratio of the split is
 
-    [V(n, K+1) / V(n, K)] · W(|a|) W(|b|) / W(|c|) · p(x_a) p(x_b) / p(x_c) / q(split),
+    [V(n, K+1) / V(n, K)] · W(|a|) W(|b|) / W(|c|) · p(x_a) p(x_b) / p(x_c) · P(pick i, j | a, b) / P(pick i, j | c) / q(split),
 
-and that of the merge its inverse, so the posterior is left invariant. Two ways to build q:
+and that of the merge its inverse, so the posterior is left invariant. A merge's ratio without q needs merged statistics only, and q ≤ 1: nearly all hopeless merges are
+rejected before q is computed, by a first coin with that ratio, and a second one with what q adds to it. Two ways to build q:
 
 - `sams` (Dahl 2003): S in random order, each point to a side with probability ∝ W-ratio × predictive given the points placed before it;
 - `restricted_gibbs` (Jain & Neal 2004): fair coins, `scans` restricted Gibbs scans (the launch state), then one more scan, whose probabilities make up q.
@@ -20,21 +22,63 @@ from typing import Any, Literal
 import numpy as np
 
 from maitre.families.base import ConjugateFamily
-from maitre.families.statistics import add, clear, log_marginal, log_predictive, log_predictive_without, refresh, remove
+from maitre.families.statistics import (
+    add,
+    clear,
+    derive,
+    log_marginal,
+    log_predictive,
+    log_predictive_raw,
+    log_predictive_without,
+    merge,
+    mergeable,
+    refresh,
+    remove,
+)
 from maitre.moves.base import Move, Report
 from maitre.numerics.arrays import Floats, Ints, Slots
-from maitre.numerics.compilation import kernel
-from maitre.numerics.draw import draw_below, draw_event, draw_log
+from maitre.numerics.compilation import compiled, compiled_form_of, kernel
+from maitre.numerics.draw import draw_below, draw_event, draw_log, shuffle
 from maitre.numerics.elementary import is_finite
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, Model, first_empty
 
 _TEMPORARY_SLOTS = 3
+_SAME = 0.5  # the probability of looking for j in i's own cluster
+_COST = 12  # one evaluation here, with its share of an update, takes about as long as this many in a sweep of Gibbs
+
+
+def fill_members(labels: Slots, sizes: Ints, members: Ints, begin: Ints) -> int:
+    """The points of each cluster next to each other in `members`, from begin[k] on; returns how many places are taken."""
+    total = 0
+    for k in range(len(sizes)):
+        begin[k] = total
+        total += sizes[k]
+    for i in range(len(labels)):
+        members[begin[labels[i]]] = i
+        begin[labels[i]] += 1
+    for k in range(len(sizes)):
+        begin[k] -= sizes[k]
+    return total
+
+
+compiled_form_of(fill_members)(compiled(fill_members))
+
+
+def log_chance(n: int, first: int, second: int, together: bool) -> float:
+    """log probability of picking a pair of points, times n (n − 1): in clusters of these sizes, or both in one of size `first`."""
+    if together:
+        return math.log(2.0 * (_SAME * (n - 1) / (first - 1) + 1.0 - _SAME))
+    return math.log((1.0 if first == 1 else 1.0 - _SAME) + (1.0 if second == 1 else 1.0 - _SAME))
+
+
+compiled_form_of(log_chance)(compiled(log_chance))
 
 
 @kernel
 def propose(
     s: Any,
+    proposals: int,
     scans: int,
     labels: Slots,
     sizes: Ints,
@@ -43,145 +87,209 @@ def propose(
     log_v: Floats,
     log_w: Floats,
     members: Ints,
+    begin: Ints,
+    rest: Ints,
     sides: Slots,
     scratch: Floats,
     rng: Any,
-) -> tuple[bool, float, int]:
-    """One proposal; `scans` < 0 means sequential allocation. Needs three empty slots.
+) -> tuple[int, int, float, int, int]:
+    """Make proposals until they are done or fewer than three slots are empty; `scans` < 0 means sequential allocation.
 
-    Returns whether it was accepted, the change of the log joint, and the cost. A proposal whose ratio is no number (a prior that allows no more clusters, or a density
-    that underflows) is rejected. One function rather than several: its parts share a dozen local variables.
+    Returns how many were made and accepted, the change of the log joint, the cost in evaluations, and the number of points that changed seat. A proposal whose
+    ratio is no number (a prior that allows no more clusters, or a density that underflows) is rejected. One function rather than several: its parts share a dozen
+    local variables. `members` is room for two numbers per point, `rest` and `sides` for one.
     """
     n = len(labels)
-    i = draw_below(n, rng)
-    j = draw_below(n - 1, rng)
-    if j >= i:
-        j += 1
-    first, second = np.int64(labels[i]), np.int64(labels[j])
-    splitting = first == second
-    left = first_empty(sizes, 0)
-    right = first_empty(sizes, left + 1)
-    whole = first_empty(sizes, right + 1)
-    n_members = 0
-    for k in range(n):
-        if (labels[k] == first or labels[k] == second) and k != i and k != j:
-            members[n_members] = k
-            n_members += 1
-    for t in range(n_members - 1, 0, -1):
-        other = draw_below(t + 1, rng)
-        members[t], members[other] = members[other], members[t]
+    taken = fill_members(labels, sizes, members, begin)
+    n_accepted, total_change, cost, moved = 0, 0.0, 0, 0
+    left = right = whole = -1
+    for proposal in range(proposals):
+        if left < 0:  # empty slots for i's side, j's side and their union
+            left = first_empty(sizes, 0)
+            right = first_empty(sizes, left + 1) if left >= 0 else -1
+            whole = first_empty(sizes, right + 1) if right >= 0 else -1
+            if whole < 0:
+                return proposal, n_accepted, total_change, cost, moved
+        i = draw_below(n, rng)
+        first = np.int64(labels[i])
+        if sizes[first] > 1 and draw_event(math.log(_SAME), rng):
+            j = members[begin[first] + draw_below(sizes[first] - 1, rng)]
+            if j == i:
+                j = members[begin[first] + sizes[first] - 1]
+        else:
+            j = draw_below(n - 1, rng)
+            if j >= i:
+                j += 1
+        second = np.int64(labels[j])
+        splitting = first == second
+        cost += 1
 
-    sizes[left] = sizes[right] = 1
-    add(s, left, i)
-    refresh(s, left)
-    add(s, right, j)
-    refresh(s, right)
-    weights = scratch[:2]
-    room = scratch[2:]
-    if scans >= 0:  # the launch state starts from fair coins
-        for t in range(n_members):
-            side = left if draw_below(2, rng) == 0 else right
-            add(s, side, members[t])
-            sizes[side] += 1
-            sides[t] = side
-        refresh(s, left)
-        refresh(s, right)
-    log_q, impossible = 0.0, False
-    for scan in range(max(scans, 0) + 1):
-        last = scan == max(scans, 0)
-        for t in range(n_members):
-            point = members[t]
-            own = sides[t] if scans >= 0 else -1
-            for position in range(2):
-                side = left if position == 0 else right
-                m = sizes[side] - 1 if side == own else sizes[side]
-                score = log_predictive_without(s, side, point) if side == own else log_predictive(s, side, point)
-                weights[position] = log_w[m + 1] - log_w[m] + score
-            if last and not splitting:
-                chosen = 0 if labels[point] == first else 1
+        fewer = occupancy[0] if splitting else occupancy[0] - 1
+        total = sizes[first] if splitting else sizes[first] + sizes[second]
+        change, passed = 0.0, True  # of the log joint, if this is a merge
+        if not splitting:
+            if mergeable(s):
+                merge(s, whole, first)
+                merge(s, whole, second)
             else:
-                chosen = draw_log(weights, 2, room, rng)
-                impossible = impossible or chosen < 0
-                chosen = max(chosen, 0)
-            if last:
-                highest = max(weights[0], weights[1])
-                log_q += weights[chosen] - highest - math.log(math.exp(weights[0] - highest) + math.exp(weights[1] - highest))
-            side = left if chosen == 0 else right
-            if side != own:
-                if own >= 0:
-                    remove(s, own, point)
-                    refresh(s, own)
-                    sizes[own] -= 1
-                add(s, side, point)
-                refresh(s, side)
-                sizes[side] += 1
-            sides[t] = side
-    n_clusters = occupancy[0]
-    fewer = n_clusters if splitting else n_clusters - 1
-    if splitting:
-        together = log_marginal(s, first)
-    else:
-        add(s, whole, i)
-        add(s, whole, j)
-        for t in range(n_members):
-            add(s, whole, members[t])
-        refresh(s, whole)
-        together = log_marginal(s, whole)
-    total = n_members + 2
-    apart = log_marginal(s, left) + log_marginal(s, right)
-    log_ratio = log_v[fewer + 1] - log_v[fewer] + log_w[sizes[left]] + log_w[sizes[right]] - log_w[total] + apart - together
-    change = log_ratio if splitting else -log_ratio
-    impossible = impossible or not is_finite(change) or not is_finite(log_q)
-    accepted = not impossible and draw_event(change - log_q if splitting else change + log_q, rng)
-    if accepted and splitting:
-        labels[i], labels[j] = left, right
-        for t in range(n_members):
-            labels[members[t]] = sides[t]
-        sizes[first] = 0
-        clear(s, first)
-        refresh(s, first)
-        n_clusters += 1
-    elif accepted:
-        labels[i] = labels[j] = whole
-        for t in range(n_members):
-            labels[members[t]] = whole
-        sizes[first] = sizes[second] = 0
-        sizes[whole] = total
-        for emptied in (first, second):
-            clear(s, emptied)
-            refresh(s, emptied)
-        n_clusters -= 1
-    if not (accepted and splitting):
-        sizes[left] = sizes[right] = 0
-        clear(s, left)
-        refresh(s, left)
-        clear(s, right)
-        refresh(s, right)
-        if not accepted:
+                for slot in (first, second):
+                    for t in range(begin[slot], begin[slot] + sizes[slot]):
+                        add(s, whole, members[t])
+            change = log_v[fewer] - log_v[fewer + 1] + log_w[total] - log_w[sizes[first]] - log_w[sizes[second]]
+            change += log_marginal(s, whole) - log_marginal(s, first) - log_marginal(s, second)
+            odds = change + log_chance(n, total, 0, True) - log_chance(n, sizes[first], sizes[second], False)
+            passed = is_finite(odds) and draw_event(odds, rng)
+        accepted = False
+        if passed:
+            n_rest = 0
+            for part in range(1 if splitting else 2):
+                slot = first if part == 0 else second
+                for t in range(begin[slot], begin[slot] + sizes[slot]):
+                    if members[t] != i and members[t] != j:
+                        rest[n_rest] = members[t]
+                        n_rest += 1
+            shuffle(rest[:n_rest], rng)
+            cost += 2 * n_rest * (max(scans, 0) + 1)
+            sizes[left] = sizes[right] = 1
+            add(s, left, i)
+            add(s, right, j)
+            if scans >= 0:  # the launch state starts from fair coins
+                for t in range(n_rest):
+                    side = left if draw_below(2, rng) == 0 else right
+                    add(s, side, rest[t])
+                    sizes[side] += 1
+                    sides[t] = side
+                refresh(s, left)
+                refresh(s, right)
+            weights, room = scratch[:2], scratch[2:]
+            log_q, impossible = 0.0, False
+            for scan in range(max(scans, 0) + 1):
+                last = scan == max(scans, 0)
+                for t in range(n_rest):
+                    point = rest[t]
+                    own = sides[t] if scans >= 0 else -1
+                    for position in range(2):
+                        side = left if position == 0 else right
+                        m = sizes[side] - 1 if side == own else sizes[side]
+                        if scans < 0:
+                            score = log_predictive_raw(s, side, point)
+                        elif side == own:
+                            score = log_predictive_without(s, side, point)
+                        else:
+                            score = log_predictive(s, side, point)
+                        weights[position] = log_w[m + 1] - log_w[m] + score
+                    if last and not splitting:
+                        chosen = 0 if labels[point] == first else 1
+                    else:
+                        chosen = draw_log(weights, 2, room, rng)
+                        impossible = impossible or chosen < 0
+                        chosen = max(chosen, 0)
+                    if last:
+                        gap = weights[1 - chosen] - weights[chosen]
+                        log_q -= gap + math.log1p(math.exp(-gap)) if gap > 0.0 else math.log1p(math.exp(gap))
+                    side = left if chosen == 0 else right
+                    if side != own:
+                        if own >= 0:
+                            remove(s, own, point)
+                            refresh(s, own)
+                            sizes[own] -= 1
+                        add(s, side, point)
+                        if scans >= 0:
+                            refresh(s, side)
+                        sizes[side] += 1
+                    sides[t] = side
+            if splitting:
+                change = log_v[fewer + 1] - log_v[fewer] + log_w[sizes[left]] + log_w[sizes[right]] - log_w[total]
+                change += log_marginal(s, left) + log_marginal(s, right) - log_marginal(s, first)
+                odds = change + log_chance(n, sizes[left], sizes[right], False) - log_chance(n, total, 0, True) - log_q
+            else:
+                odds = min(0.0, odds + log_q) - min(0.0, odds)
+            accepted = not impossible and is_finite(odds) and draw_event(odds, rng)
+
+        if accepted:
+            n_accepted += 1
+            moved += total
+            total_change += change
+            if splitting:
+                labels[i], labels[j] = left, right
+                for t in range(n_rest):
+                    labels[rest[t]] = sides[t]
+                derive(s, left)
+                derive(s, right)
+                begin[left], begin[right] = begin[first], begin[first] + sizes[left]
+                at_left, at_right = begin[left], begin[right]
+                members[at_left], members[at_right] = i, j
+                for t in range(n_rest):
+                    if sides[t] == left:
+                        at_left += 1
+                        members[at_left] = rest[t]
+                    else:
+                        at_right += 1
+                        members[at_right] = rest[t]
+            else:
+                labels[i] = labels[j] = whole
+                for t in range(n_rest):
+                    labels[rest[t]] = whole
+                sizes[whole] = total
+                derive(s, whole)
+            sizes[first] = sizes[second] = 0
+            clear(s, first)
+            refresh(s, first)
+            if not splitting:
+                clear(s, second)
+                refresh(s, second)
+            occupancy[0] += 1 if splitting else -1
+        if passed and not (accepted and splitting):
+            sizes[left] = sizes[right] = 0
+            clear(s, left)
+            clear(s, right)
+            refresh(s, left)
+            refresh(s, right)
+        if not splitting and not accepted:
             clear(s, whole)
             refresh(s, whole)
-    for slot in (first, second, left, right, whole):
-        log_join[slot] = log_w[sizes[slot] + 1] - log_w[sizes[slot]] if sizes[slot] > 0 else -np.inf
-    occupancy[0] = n_clusters
-    occupancy[2] = first_empty(sizes, 0)
-    occupancy[1] = max(occupancy[1], max(left, max(right, whole)) + 1, occupancy[2] + 1)
-    return accepted, change if accepted else 0.0, 2 * n_members * (max(scans, 0) + 1)
+        if accepted:
+            for touched in (first, second, left, right, whole):
+                log_join[touched] = log_w[sizes[touched] + 1] - log_w[sizes[touched]] if sizes[touched] > 0 else -np.inf
+            occupancy[2] = first_empty(sizes, 0)
+            occupancy[1] = max(occupancy[1], max(left, max(right, whole)) + 1, occupancy[2] + 1)
+            if not splitting:
+                if taken + total > len(members):
+                    taken = fill_members(labels, sizes, members, begin)
+                else:
+                    begin[whole] = taken
+                    members[taken], members[taken + 1] = i, j
+                    for t in range(n_rest):
+                        members[taken + 2 + t] = rest[t]
+                    taken += total
+            left = -1
+    return proposals, n_accepted, total_change, cost, moved
 
 
-def propose_once(state: MixtureState, scans: int, rng: Any) -> tuple[bool, int]:
-    """One split or merge proposal on a state; returns whether it was accepted and its cost in predictive evaluations."""
-    while np.count_nonzero(state.sizes == 0) < _TEMPORARY_SLOTS:
-        state.make_room()
-    n = state.model.n
+def propose_many(state: MixtureState, proposals: int, scans: int, rng: Any) -> Report:
+    """Split or merge proposals on a state, making room for more clusters when needed."""
+    n, made, accepted, cost = state.model.n, 0, 0, 0
+    if n < 2:
+        return Report(0)
     room = (np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int32), np.zeros(4))
-    accepted, change, cost = state.run(propose, scans, state.labels, state.sizes, state.occupancy, state.log_join, state.log_v, state.log_w, *room, rng)
-    state.log_joint += change
-    state.changes += cost // 2 if accepted else 0
-    return bool(accepted), int(cost)
+    while made < proposals:
+        while np.count_nonzero(state.sizes == 0) < _TEMPORARY_SLOTS:
+            state.make_room()
+        lists = (np.empty(2 * n, dtype=np.int64), np.empty(state.capacity, dtype=np.int64))
+        arrays = (state.labels, state.sizes, state.occupancy, state.log_join, state.log_v, state.log_w, *lists, *room)
+        done, successes, change, evaluations, moved = state.run(propose, proposals - made, scans, *arrays, rng)
+        state.log_joint += change
+        state.changes += int(moved)
+        made, accepted, cost = made + int(done), accepted + int(successes), cost + int(evaluations)
+    return Report(_COST * cost, made, accepted)
 
 
 class SplitMerge(Move):
-    """Split and merge proposals: `method` is "sams" (sequential allocation) or "restricted_gibbs" with `scans` scans in the launch state."""
+    """Split and merge proposals: `method` is "sams" (sequential allocation) or "restricted_gibbs" with `scans` scans in the launch state.
+
+    >>> import maitre as mt
+    >>> moves = [mt.moves.Gibbs(), mt.moves.SplitMerge("restricted_gibbs", scans=3)]
+    """
 
     name = "split_merge"
 
@@ -200,7 +308,7 @@ class SplitMerge(Move):
             )
 
     def step(self, state: MixtureState, rng: RngState) -> Report:
-        if state.model.n < 2:
-            return Report(0)
-        outcomes = [propose_once(state, self.scans, rng) for _ in range(self.proposals)]
-        return Report(sum(cost for _, cost in outcomes), len(outcomes), sum(accepted for accepted, _ in outcomes))
+        return self.steps(state, rng, 1)
+
+    def steps(self, state: MixtureState, rng: RngState, repeats: int) -> Report:
+        return propose_many(state, repeats * self.proposals, self.scans, rng)

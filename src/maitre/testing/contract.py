@@ -17,6 +17,7 @@ from maitre.families.statistics import (
     log_marginal,
     log_predictive,
     log_predictive_all,
+    log_predictive_raw,
     log_predictive_without,
     merge,
     n_parameters,
@@ -78,6 +79,7 @@ def _check_statistics(model: Model) -> None:
     for i in range(n):
         predictive = log_predictive(s, 1, i)
         before = log_marginal(s, 1)
+        _close(log_predictive_raw(s, 1, i), predictive, f"log_predictive_raw = log_predictive (point {i})")
         add(s, 1, i)
         refresh(s, 1)
         _close(log_marginal(s, 1) - before, predictive, f"log_predictive = difference of log_marginal (point {i} joins {i} others)")
