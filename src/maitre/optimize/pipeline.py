@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maitre.families.base import ConjugateFamily
 from maitre.moves.permutation import Permutation
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.rng import RngState
 from maitre.optimize.ascent import ascend_hyperparameters
 from maitre.optimize.best_first import BestFirst
 from maitre.optimize.level import Level
-from maitre.optimize.refine import climb, kept_if_better, neighbourhood, reheat, reseat, shake, try_merges, try_splits
+from maitre.optimize.refine import can_merge, climb, kept_if_better, neighbourhood, reheat, reseat, shake, try_merges, try_splits
 from maitre.optimize.scores import log_marginals, ordered, remainders
 from maitre.states.mixture import MixtureState, Model
 
@@ -214,6 +215,9 @@ def _values(state: MixtureState) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def search_labels(model: Model, rng: RngState) -> Ints:
-    """A clustering to start a chain from: level search in a random order, so that chains differ, then a climb."""
-    plan = Plan(beam=20, queue="level", orders=("random",), refine=True, rounds=0)
+    """A clustering to start a chain from: a search in a random order, so that chains differ, then a climb."""
+    if not isinstance(model.family, ConjugateFamily):
+        raise ValueError(f"init 'search' needs the closed marginals of a conjugate family; {type(model.family).__name__} has none: use init='one' or 'random'")
+    merges = can_merge(MixtureState(model, np.zeros(model.n, dtype=np.int64)).statistics)
+    plan = Plan(beam=20, queue="level" if merges else "best-first", orders=("random",), refine=True, rounds=0)
     return Search(model, plan, rng, lambda: False, lambda share, note: None)().state.canonical_labels()

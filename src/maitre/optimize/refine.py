@@ -257,17 +257,33 @@ def climb_once(state: MixtureState, points: Ints, rng: RngState) -> bool:
     changed = try_splits(state, clusters, rng)
     changed += try_merges(state, np.unique(state.labels[points]).astype(np.int64) if changed else clusters, rng)
     for _ in range(_PASSES):
+        labels = state.labels.copy()
         if reseat(state, points, np.inf, rng) == 0:
             break
+        points = concerned(state, labels, points)
     return changed > 0 or state.log_joint > before + _SMALLEST
 
 
+def concerned(state: MixtureState, labels: Slots, points: Ints) -> Ints:
+    """Those of the points that sit in a cluster which points have joined or left since the labels were these: for the others little has changed."""
+    moved = np.flatnonzero(labels != state.labels)
+    changed = np.zeros(state.capacity, dtype=bool)
+    changed[labels[moved]] = changed[state.labels[moved]] = True
+    return points[changed[state.labels[points]]]
+
+
 def climb(state: MixtureState, rng: RngState, stop: Callable[[], bool]) -> None:
-    """Rounds over all points until nothing changes any more, or `stop()` is true."""
-    points, quiet = np.arange(state.model.n), 0
+    """Rounds until rounds over all points change nothing any more, or `stop()` is true. After a change only the clusters concerned are looked at, until they are settled."""
+    everything = np.arange(state.model.n)
+    points, quiet = everything, 0
     while quiet < _PATIENCE and not stop():
         state.tidy()
-        quiet = 0 if climb_once(state, points, rng) else quiet + 1
+        labels = state.labels.copy()
+        if climb_once(state, points.copy(), rng):
+            points, quiet = concerned(state, labels, everything), 0
+        else:
+            quiet += len(points) == state.model.n
+            points = everything
 
 
 def kept_if_better(state: MixtureState, change: Callable[[], Any]) -> bool:
