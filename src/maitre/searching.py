@@ -142,8 +142,10 @@ def search(
     }
     stop = Event()
     with Progress(100, progress, "searching") as bar:
-        results, _ = run_all([partial(_run, model, plan, int(seed), stop, time_budget, bar)], stop, 1, bar.poll)
-    return _found(model, plan, results[0], settings)
+        results, interrupted = run_all([partial(_run, model, plan, int(seed), stop, time_budget, bar)], stop, 1, bar.poll)
+    outcome: Outcome = results[0]
+    outcome.complete = outcome.complete and not interrupted
+    return _found(model, outcome, settings)
 
 
 def _run(model: Model, plan: Plan, seed: int, stop: Event, seconds: float | None, bar: Progress) -> Outcome:
@@ -161,17 +163,15 @@ def _run(model: Model, plan: Plan, seed: int, stop: Event, seconds: float | None
     return Search(model, plan, rng, over, watch)()
 
 
-def _found(model: Model, plan: Plan, outcome: Outcome, settings: dict[str, Any]) -> Found:
+def _found(model: Model, outcome: Outcome, settings: dict[str, Any]) -> Found:
     state, counts = outcome.state, outcome.counts
-    proof = plan.queue == "level" or plan.score != "inadmissible"
-    fixed = not state.hyperparameters
     return Found(
         model,
         state.canonical_labels(),
         state.log_joint,
         state.log_likelihood(),
         state.hyperparameters,
-        proof and fixed and outcome.complete and counts["dropped"] == 0,
+        outcome.proven,
         outcome.complete,
         counts["popped"],
         counts["pushed"],

@@ -233,6 +233,12 @@ class BestFirst:
         return int(self.tree.links[self.tree.counts[HERE], DEPTH])
 
     @property
+    def outlook(self) -> tuple[int, float]:
+        """How many entries wait in the queue, and the score of the best."""
+        tree = self.tree
+        return int(tree.counts[N_QUEUED]), float(tree.keys[tree.links[0, BEST], SCORE])
+
+    @property
     def counts(self) -> dict[str, int]:
         """Entries popped, pushed and dropped."""
         counts = self.tree.counts

@@ -287,10 +287,18 @@ class Level:
             else:
                 return bool(self.depth == self.n)
 
+    def _best(self) -> int:
+        nodes = self.entries[self.position[0], : self.position[1], NODE]
+        return int(nodes[np.argmax(self.tree.keys[nodes, SCORE])])
+
     @property
     def labels(self) -> Ints:
-        nodes = self.entries[self.position[0], : self.position[1], NODE]
-        return path_labels(self.tree, int(nodes[np.argmax(self.tree.keys[nodes, SCORE])]), self.order)
+        return path_labels(self.tree, self._best(), self.order)
+
+    @property
+    def outlook(self) -> tuple[int, float]:
+        """How many entries there are, and the score of the best."""
+        return int(self.position[1]), float(self.tree.keys[self._best(), SCORE])
 
     @property
     def counts(self) -> dict[str, int]:

@@ -59,6 +59,7 @@ class Outcome:
     order: str
     counts: dict[str, int]
     complete: bool = True
+    proven: bool = False
     stages: list[Stage] = field(default_factory=list)
 
 
@@ -77,7 +78,10 @@ class Search:
         self._note(outcome, "search")
         if self.model.prior.hyperpriors() or self.model.family.hyperpriors():
             outcome = self._with_hyperparameters(outcome)
-        if self.plan.refine and not self.stop():
+        else:
+            admissible = self.plan.queue == "level" or self.plan.score != "inadmissible"  # a level search that has dropped nothing has seen every partition
+            outcome.proven = admissible and outcome.complete and outcome.counts["dropped"] == 0
+        if self.plan.refine and not outcome.proven and not self.stop():
             self._refine(outcome)
         return outcome
 
@@ -120,7 +124,8 @@ class Search:
         complete = under_way.advance(step)
         while not complete and not self.stop():
             share = (1.0 if not plan.refine else 0.2) * (done + under_way.depth / n / len(plan.orders))
-            self.watch(share, f"{under_way.depth} points seated, {under_way.counts['pushed']:,} entries pushed, {under_way.counts['dropped']:,} dropped")
+            queued, score = under_way.outlook
+            self.watch(share, f"{under_way.depth} points seated, {queued:,} entries in the queue, best score {score:.1f}")
             complete = under_way.advance(step)
         return Outcome(self._completed(like, under_way.labels), name, under_way.counts, complete)
 
