@@ -7,23 +7,17 @@ MNIST comes from the folder MAITRE_DATA (default ../shared/data). Times are CPU 
 
 from __future__ import annotations
 
-import gzip
-import os
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from sklearn.decomposition import PCA
+from datasets import mnist_digits, present
 from sklearn.mixture import BayesianGaussianMixture
 from threadpoolctl import threadpool_limits
 
 import maitre as mt
 from maitre.data.simulate import built_in, gaussian_clusters
-
-DATA = Path(os.environ.get("MAITRE_DATA", "../shared/data"))
 
 
 def cpu_seconds(function: Callable[[], Any]) -> tuple[Any, float]:
@@ -56,18 +50,8 @@ def separated_clusters() -> None:
         )
 
 
-def mnist_digits(n: int) -> np.ndarray:
-    """The first n training digits: pixels z-scored, constant ones dropped, 50 principal components."""
-    with gzip.open(DATA / "mnist" / "train-images-idx3-ubyte.gz") as file:
-        raw = file.read()
-    pixels = np.frombuffer(raw, np.uint8, offset=16).reshape(-1, 784)[:n].astype(float)
-    pixels = pixels[:, pixels.std(axis=0) > 0]
-    return PCA(50, random_state=0).fit_transform((pixels - pixels.mean(axis=0)) / pixels.std(axis=0))
-
-
 def mnist() -> None:
-    if not (DATA / "mnist").exists():
-        print(f"MNIST: {DATA / 'mnist'} is missing; say where the data are with MAITRE_DATA")
+    if not present("mnist"):
         return
     x = mnist_digits(3000)
     family = mt.families.KnownCovarianceGaussian(0.0, 100.0, 16.0)

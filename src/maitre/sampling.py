@@ -32,7 +32,7 @@ from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.initial import initial_labels, parse_init
 from maitre.states.mixture import MixtureState, Model
 
-_POINT_UPDATES = 200_000
+_POINT_UPDATES = 150_000
 
 
 def sample(
@@ -60,7 +60,7 @@ def sample(
     family : component model, or its name; by default chosen from the types of the columns (`maitre.families.auto.choose_family`).
     prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled.
     moves : names joined by "+", or move objects; "auto" is the best choice for the family.
-    draws, burn_in : iterations kept and dropped, per chain; by default 200,000 point updates' worth each, between 20 and 1000.
+    draws, burn_in : iterations kept and dropped, per chain; by default 150,000 visits to points each, between 15 and 1000.
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.
     seed : one seed gives the same draws on any number of threads.
@@ -83,7 +83,7 @@ def sample(
     if not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ValueError(f"seed is {seed!r}; expected a whole number of at least 0")
     model = Model.of(data, as_family(family, data), as_prior(prior))
-    default = int(np.clip(_POINT_UPDATES // model.n, 20, 1000))
+    default = int(np.clip(_POINT_UPDATES // model.n, 15, 1000))
     draws, burn_in = (_count(value, default, name) for value, name in ((draws, "draws"), (burn_in, "burn_in")))
     thin, chains = _count(thin, 1, "thin"), _count(chains, 4, "chains")
     if draws < 1 or thin < 1 or chains < 1:

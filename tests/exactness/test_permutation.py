@@ -127,25 +127,25 @@ def test_orders_of_the_clusters_left_out_fail(monkeypatch):
 
 @pytest.mark.parametrize("form", ["beam", "two_pass_beam"])
 def test_a_beam_whose_support_is_not_checked_fails(form, monkeypatch):
-    plain = module._Room.sum
+    plain = module.Workspace.sum
 
     def always_supported(self, *arguments, **options):
         evaluations, _, kept = plain(self, *arguments, **options)
         return evaluations, True, kept
 
-    monkeypatch.setattr(module._Room, "sum", always_supported)
+    monkeypatch.setattr(module.Workspace, "sum", always_supported)
     assert_not_invariant(gaussian(3, DirichletProcess(1.0)), **FORMS[form])
 
 
 def test_a_scan_weighed_as_uniform_fails(monkeypatch):
-    plain = module._Room.draw_order
+    plain = module.Workspace.draw_order
 
     def forget(self, order, rng):
         cost = plain(self, order, rng)
         self.scan_room = None
         return cost
 
-    monkeypatch.setattr(module._Room, "draw_order", forget)
+    monkeypatch.setattr(module.Workspace, "draw_order", forget)
     assert_not_invariant(gaussian(3, DirichletProcess(1.0)), order="scan", **FORMS["metropolis"])
 
 

@@ -32,6 +32,7 @@ class Family(Parametrised, ABC):
     statistics: ClassVar[type]
     EXAMPLES: ClassVar[tuple[Example, ...]] = ()
     TIGHTNESS: ClassVar[tuple[str, ...]] = ()  # hyper-parameters proportional to the variance expected within clusters
+    MOVES: ClassVar[str] = "auxiliary"  # what moves="auto" stands for
     SKIPS_MISSING: ClassVar[bool] = False  # columns are independent within a cluster, and `validate(data, missing=True)` allows missing entries
 
     @abstractmethod
@@ -75,3 +76,5 @@ class Family(Parametrised, ABC):
 
 class ConjugateFamily(Family):
     """A family whose clusters' marginal likelihood is known in closed form."""
+
+    MOVES = "gibbs+split_merge"

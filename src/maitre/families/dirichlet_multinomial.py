@@ -243,7 +243,7 @@ class DirichletMultinomial(ConjugateFamily):
             x.shape[1],
         )
 
-    def vectors(self, x: sparse.csr_matrix, weighting: str = "sqrt") -> sparse.csr_matrix:
+    def vectors(self, x: sparse.csr_matrix, weighting: str = "tfidf") -> sparse.csr_matrix:
         return weighted_counts(x, weighting)
 
     def allocate(self, encoded: tuple[Any, ...], capacity: int) -> DirichletMultinomialStatistics:

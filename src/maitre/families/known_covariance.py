@@ -232,6 +232,7 @@ class KnownCovarianceGaussian(ConjugateFamily):
     covariance_scale: Hyperparameter | None = None
 
     statistics = KnownCovarianceStatistics
+    MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("prior_scale", "covariance_scale")
 
     def validate(self, data: Any) -> Floats:

@@ -346,6 +346,7 @@ class NormalInverseGamma(ConjugateFamily):
     scale: Hyperparameter = 1.0
 
     statistics = NormalInverseGammaStatistics
+    MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("kappa", "shape", "scale")
     TIGHTNESS = ("scale",)
     NOT_SAMPLED = ("mean", "rate")

@@ -385,6 +385,7 @@ class NormalInverseWishart(ConjugateFamily):
     scale_factor: Hyperparameter = 1.0
 
     statistics = NormalInverseWishartStatistics
+    MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("kappa", "nu", "scale_factor")
     TIGHTNESS = ("scale_factor",)
     NOT_SAMPLED = ("mean", "nu", "scale")

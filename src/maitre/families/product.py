@@ -170,6 +170,7 @@ class Product(ConjugateFamily):
     groups: Any
 
     statistics = ProductStatistics
+    MOVES = "gibbs+permutation"  # split–merge takes long to compile for many kinds of columns
 
     def __post_init__(self) -> None:
         pairs = self.groups.items() if isinstance(self.groups, Mapping) else self.groups

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maitre.families.base import ConjugateFamily
 from maitre.moves.auxiliary import Auxiliary
 from maitre.moves.base import Move, Report
 from maitre.moves.compose import Composed
@@ -20,16 +19,21 @@ REGISTRY: dict[str, type[Move]] = {move.name: move for move in (Gibbs, Auxiliary
 def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     """The moves named by a string such as "gibbs+auxiliary", or given as objects, with the hyper-parameter moves that the model calls for.
 
-    Everything a move requires of the model is checked here.
+    Named moves share the work evenly. With "auto", the family's own choice, the first does as much as all others together: they find clusters in burn-in, and it then
+    does most of the mixing. Everything a move requires of the model is checked here.
     """
-    parts = moves.split("+") if isinstance(moves, str) else [moves] if isinstance(moves, Move) else list(moves)
+    automatic = isinstance(moves, str) and moves.strip() == "auto"
+    if isinstance(moves, str):
+        moves = (model.family.MOVES if automatic else moves).split("+")
+    parts = [moves] if isinstance(moves, Move) else list(moves)
     always: list[Move] = []
     if model.prior.hyperpriors():
         always.append(PriorHyperparameters())
     if model.family.hyperpriors():
         always.append(FamilyHyperparameters())
-    best = "gibbs" if isinstance(model.family, ConjugateFamily) else "auxiliary"
-    composed = Composed([part if isinstance(part, Move) else _named(best if part.strip() == "auto" else part.strip()) for part in parts], always)
+    composed = Composed(
+        [part if isinstance(part, Move) else _named(part.strip()) for part in parts], always, 1.0 / max(1, len(parts) - 1) if automatic else 1.0
+    )
     composed.check(model)
     return composed
 

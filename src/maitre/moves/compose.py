@@ -1,7 +1,7 @@
 """Several moves as one, with the work shared evenly.
 
 During burn-in each move's cost is measured in operations (predictive evaluations), never in seconds. The first move sets the pace: a cheaper one is repeated as often
-as makes its work equal, a dearer one has its turn only every so many iterations (though, while it climbs, in each). Then the schedule is frozen: one that went on
+as makes its work equal, a dearer one has its turn only every so many iterations (though in each while a move climbs). Then the schedule is frozen: one that went on
 following the state would not leave the target invariant, and one that followed the clock would not repeat.
 """
 
@@ -22,14 +22,17 @@ _MEMORY = 0.8  # weight of the past in the running mean of a move's cost
 
 
 class Composed(Move):
-    """`shared` moves in turn, each so often that all do about the same work, then every one of `always` once."""
+    """`shared` moves in turn, each so often that all do about the same work, then every one of `always` once.
+
+    `followers` is the work of each but the first, in units of the first one's.
+    """
 
     name = "composed"
 
-    def __init__(self, shared: Sequence[Move], always: Sequence[Move] = ()) -> None:
+    def __init__(self, shared: Sequence[Move], always: Sequence[Move] = (), followers: float = 1.0) -> None:
         if not shared:
             raise ValueError("no moves were given; expected at least one, e.g. moves='gibbs'")
-        self.shared, self.always = list(shared), list(always)
+        self.shared, self.always, self.followers = list(shared), list(always), followers
         self.repeats = [1] * len(self.shared)  # per turn
         self.periods = [1] * len(self.shared)  # iterations from turn to turn
         self.costs: list[float] = [0.0] * len(self.shared)
@@ -68,14 +71,12 @@ class Composed(Move):
         self.costs[position] = _MEMORY * self.costs[position] + (1.0 - _MEMORY) * cost if self.costs[position] else cost
 
     def _balance(self) -> None:
-        pace = max(1.0, self.costs[0])
+        pace, climbing = max(1.0, self.costs[0]), any(move.climbing for move in self.shared)
         for position, (move, cost) in enumerate(zip(self.shared, self.costs, strict=True)):
-            ratio = pace / max(1.0, cost)
-            if move.climbing:
-                self.repeats[position] = self.periods[position] = 1
-            else:  # at most twice as often as before: a first proposal may have been cheap by chance
-                self.repeats[position] = min(_MOST_REPEATS, max(1, round(ratio)), 2 * self.repeats[position])
-                self.periods[position] = min(_MOST_REPEATS, max(1, round(1.0 / ratio)))
+            ratio = (self.followers if position else 1.0) * pace / max(1.0, cost)
+            at_most = 1 if move.climbing else 2 * self.repeats[position]  # a first proposal may have been cheap by chance
+            self.repeats[position] = min(_MOST_REPEATS, max(1, round(ratio)), at_most)
+            self.periods[position] = 1 if climbing else min(_MOST_REPEATS, max(1, round(1.0 / ratio)))
 
     def freeze(self) -> None:
         """Keep the repeats as they are from here on: the end of burn-in. Counts start afresh."""

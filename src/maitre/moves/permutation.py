@@ -40,9 +40,10 @@ from maitre.states.mixture import MixtureState, Model, seat_all
 _MOST_POINTS_EXACT = 5000
 _FIRST_CAPACITY = 63  # segments open at once
 _UNLIMITED = 2**60
-_COST = 5  # one evaluation here, with the update of a segment, takes about as long as this many in a sweep of Gibbs
-_CLIMBING_SHARE = 2.0 / 3.0  # of burn-in
+_COST = 6  # one evaluation here, with the update of a segment, takes about as long as this many in a sweep of Gibbs
+_CLIMB, _LONGEST_CLIMB = 2.0 / 3.0, 0.9  # of burn-in
 _LONGEST_REST = 7
+_WORTHWHILE = 1e-3  # a gain in log joint, per point, for which climbing goes on without rest
 _NO_MATRIX: Floats = np.zeros((0, 0))
 Order = Literal["uniform", "scan", "projections"]
 
@@ -61,7 +62,7 @@ class Permutation(Move):
     `order` is "uniform" or "scan" (both exact) or "projections" (a hill climber: the posterior is then flagged as not exact); `burn_in_order` is the order used
     before burn-in ends. `method` is "metropolis" or "exact" (O(n³)). `slope` is "adapted", "two_pass", or the number of clusters whose slope is used throughout.
     `integrate_concentration` sums over a Dirichlet process' concentration too, and redraws it afterwards. `weighting` says how rows of counts become vectors
-    for the projections: "counts", "sqrt" (the default for them) or "tfidf". `greedy` climbs to the best partition into segments instead of drawing one.
+    for the projections: "counts", "sqrt" or "tfidf" (the default for them). `greedy` climbs to the best partition into segments instead of drawing one.
     `epsilon` is the share of the sum that the beam may drop at each position (0: no beam), `probation` the number of points for which every segment is kept, and `widest` the most segments kept.
 
     >>> import maitre as mt
@@ -105,7 +106,7 @@ class Permutation(Move):
         self._seen: list[int] = []  # numbers of clusters in burn-in
         self._kept_reference: float | None = None
         self._highest, self._pause, self._rest = -math.inf, 0, 0  # of the climber: the best log joint, and calls to sit out
-        self._room: _Room | None = None
+        self._room: Workspace | None = None
 
     def check(self, model: Model) -> None:
         if not isinstance(model.family, ConjugateFamily):
@@ -130,8 +131,9 @@ class Permutation(Move):
         return self.order == "projections"
 
     def burn_in(self, share: float) -> None:
-        """The last third of burn-in already uses the order of afterwards: what climbing found has to become a draw."""
-        if share >= _CLIMBING_SHARE:
+        """The last third of burn-in, or less while climbing still gains, already uses the order of afterwards: what climbing found has to become a draw."""
+        gaining = self.climbing and self._pause == 0
+        if share >= (_LONGEST_CLIMB if gaining else _CLIMB):
             self.order = self.order_after
 
     def freeze(self) -> None:
@@ -143,7 +145,7 @@ class Permutation(Move):
         if not self.frozen:
             self._seen.append(state.n_clusters)
         if self._room is None or self._room.state is not state:
-            self._room = _Room(state, self._vectors(state.model))
+            self._room = Workspace(state, self._vectors(state.model))
         room = self._room
         if self.climbing and self._rest > 0:
             self._rest -= 1
@@ -156,19 +158,20 @@ class Permutation(Move):
             redraw_concentration(state, rng)
         return report
 
-    def _climb(self, room: _Room, cost: int, rng: Any) -> Report:
+    def _climb(self, room: Workspace, cost: int, rng: Any) -> Report:
         """Draw from p(C, x) restricted to segments, with the local slope of log V."""
         slope = local_slope(room.state.log_v_at, room.state.n_clusters, room.n)
         evaluations, _, kept = room.sum(slope, self.beam, rng, mode=HIGHEST if self.greedy else DRAW)
         labels, _ = room.drawn()
         room.state.seat(labels)
-        if room.state.log_joint > self._highest:
-            self._highest, self._pause = room.state.log_joint, 0
+        if room.state.log_joint > self._highest + _WORTHWHILE * room.n:
+            self._pause = 0
         else:  # nothing gained: rest for a while, and longer each time
             self._pause = self._rest = min(2 * self._pause + 1, _LONGEST_REST)
+        self._highest = max(self._highest, room.state.log_joint)
         return Report(_COST * (cost + evaluations), 1, 1, {"beam": kept / room.n})
 
-    def _propose(self, room: _Room, cost: int, rng: Any) -> Report:
+    def _propose(self, room: Workspace, cost: int, rng: Any) -> Report:
         state, log_a = room.state, self._log_a(room.state)
         old = state.n_clusters
         slope = local_slope(log_a, self._reference(state), room.n)
@@ -185,7 +188,7 @@ class Permutation(Move):
             state.seat(labels)
         return Report(_COST * (cost + evaluations), 1, int(accepted), {"beam": kept / room.n, "outside_beam": float(not supported)})
 
-    def _draw_exactly(self, room: _Room, cost: int, rng: Any) -> Report:
+    def _draw_exactly(self, room: Workspace, cost: int, rng: Any) -> Report:
         log_b = np.full((room.n, room.n), -np.inf)
         evaluations, _, _ = room.sum(0.0, Beam(0.0, 0, _UNLIMITED), rng, mode=SUM, log_b=log_b)
         room.draw_by_number(log_b, self._log_a(room.state)(np.arange(room.n + 1)), rng)
@@ -226,7 +229,7 @@ def redraw_concentration(state: MixtureState, rng: Any) -> None:
     state.set_prior({"concentration": draw_concentration_afresh(state.model.n, state.n_clusters, state.model.prior.concentration, rng)})  # type: ignore[attr-defined]
 
 
-class _Room:
+class Workspace:
     """What the move needs beside a state: slots for segments, an order, and the arrays of the dynamic program."""
 
     def __init__(self, state: MixtureState, vectors: Any) -> None:

@@ -111,7 +111,7 @@ def propose(
             if whole < 0:
                 return proposal, n_accepted, total_change, cost, moved
         i = draw_below(n, rng)
-        first = np.int64(labels[i])
+        first: Any = np.int64(labels[i])
         if sizes[first] > 1 and draw_event(math.log(_SAME), rng):
             j = members[begin[first] + draw_below(sizes[first] - 1, rng)]
             if j == i:
@@ -120,7 +120,7 @@ def propose(
             j = draw_below(n - 1, rng)
             if j >= i:
                 j += 1
-        second = np.int64(labels[j])
+        second: Any = np.int64(labels[j])
         splitting = first == second
         cost += 1
 
@@ -129,14 +129,15 @@ def propose(
         change, passed = 0.0, True  # of the log joint, if this is a merge
         if not splitting:
             if mergeable(s):
-                merge(s, whole, first)
-                merge(s, whole, second)
+                for slot in (first, second):
+                    merge(s, whole, slot)
             else:
                 for slot in (first, second):
                     for t in range(begin[slot], begin[slot] + sizes[slot]):
                         add(s, whole, members[t])
             change = log_v[fewer] - log_v[fewer + 1] + log_w[total] - log_w[sizes[first]] - log_w[sizes[second]]
-            change += log_marginal(s, whole) - log_marginal(s, first) - log_marginal(s, second)
+            for slot in (whole, first, second):
+                change += log_marginal(s, slot) if slot == whole else -log_marginal(s, slot)
             odds = change + log_chance(n, total, 0, True) - log_chance(n, sizes[first], sizes[second], False)
             passed = is_finite(odds) and draw_event(odds, rng)
         accepted = False
@@ -150,17 +151,15 @@ def propose(
                         n_rest += 1
             shuffle(rest[:n_rest], rng)
             cost += 2 * n_rest * (max(scans, 0) + 1)
-            sizes[left] = sizes[right] = 1
-            add(s, left, i)
-            add(s, right, j)
-            if scans >= 0:  # the launch state starts from fair coins
-                for t in range(n_rest):
-                    side = left if draw_below(2, rng) == 0 else right
-                    add(s, side, rest[t])
-                    sizes[side] += 1
+            for t in range(-2, n_rest if scans >= 0 else 0):  # i, j, and in a launch state the others by fair coins
+                side = left if t == -2 or (t >= 0 and draw_below(2, rng) == 0) else right
+                add(s, side, rest[t] if t >= 0 else i if t == -2 else j)
+                sizes[side] += 1
+                if t >= 0:
                     sides[t] = side
-                refresh(s, left)
-                refresh(s, right)
+            if scans >= 0:
+                for slot in (left, right):
+                    refresh(s, slot)
             weights, room = scratch[:2], scratch[2:]
             log_q, impossible = 0.0, False
             for scan in range(max(scans, 0) + 1):
@@ -189,18 +188,18 @@ def propose(
                         log_q -= gap + math.log1p(math.exp(-gap)) if gap > 0.0 else math.log1p(math.exp(gap))
                     side = left if chosen == 0 else right
                     if side != own:
+                        add(s, side, point)
+                        sizes[side] += 1
                         if own >= 0:
                             remove(s, own, point)
-                            refresh(s, own)
                             sizes[own] -= 1
-                        add(s, side, point)
-                        if scans >= 0:
-                            refresh(s, side)
-                        sizes[side] += 1
+                            for slot in (left, right):
+                                refresh(s, slot)
                     sides[t] = side
             if splitting:
                 change = log_v[fewer + 1] - log_v[fewer] + log_w[sizes[left]] + log_w[sizes[right]] - log_w[total]
-                change += log_marginal(s, left) + log_marginal(s, right) - log_marginal(s, first)
+                for slot in (left, right, first):
+                    change += -log_marginal(s, slot) if slot == first else log_marginal(s, slot)
                 odds = change + log_chance(n, sizes[left], sizes[right], False) - log_chance(n, total, 0, True) - log_q
             else:
                 odds = min(0.0, odds + log_q) - min(0.0, odds)
@@ -214,8 +213,6 @@ def propose(
                 labels[i], labels[j] = left, right
                 for t in range(n_rest):
                     labels[rest[t]] = sides[t]
-                derive(s, left)
-                derive(s, right)
                 begin[left], begin[right] = begin[first], begin[first] + sizes[left]
                 at_left, at_right = begin[left], begin[right]
                 members[at_left], members[at_right] = i, j
@@ -231,26 +228,20 @@ def propose(
                 for t in range(n_rest):
                     labels[rest[t]] = whole
                 sizes[whole] = total
-                derive(s, whole)
             sizes[first] = sizes[second] = 0
-            clear(s, first)
-            refresh(s, first)
-            if not splitting:
-                clear(s, second)
-                refresh(s, second)
             occupancy[0] += 1 if splitting else -1
         if passed and not (accepted and splitting):
             sizes[left] = sizes[right] = 0
-            clear(s, left)
-            clear(s, right)
-            refresh(s, left)
-            refresh(s, right)
-        if not splitting and not accepted:
-            clear(s, whole)
-            refresh(s, whole)
+        for slot in (left, right, whole, first, second):
+            used = accepted or (passed and slot in (left, right)) or (slot == whole and not splitting)
+            if used and sizes[slot] == 0:
+                clear(s, slot)
+                refresh(s, slot)
+            elif used:
+                derive(s, slot)
         if accepted:
-            for touched in (first, second, left, right, whole):
-                log_join[touched] = log_w[sizes[touched] + 1] - log_w[sizes[touched]] if sizes[touched] > 0 else -np.inf
+            for slot in (first, second, left, right, whole):
+                log_join[slot] = log_w[sizes[slot] + 1] - log_w[sizes[slot]] if sizes[slot] > 0 else -np.inf
             occupancy[2] = first_empty(sizes, 0)
             occupancy[1] = max(occupancy[1], max(left, max(right, whole)) + 1, occupancy[2] + 1)
             if not splitting:
