@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from defaults import DATA, cpu_seconds, mnist_digits
+from datasets import corpus, mnist_digits, present
+from defaults import cpu_seconds
 from scipy import sparse
 from scipy.special import gammaln
 from sklearn.mixture import BayesianGaussianMixture
@@ -100,8 +101,7 @@ def artificial_figures(seconds: float = 1.0) -> None:
 
 
 def mnist_table(sizes: tuple[int, ...] = (3000, 12000, 60000)) -> None:
-    if not (DATA / "mnist").exists():
-        print(f"MNIST: {DATA / 'mnist'} is missing; say where the data are with MAITRE_DATA")
+    if not present("mnist"):
         return
     prior = mt.priors.DirichletProcess(1.0)
     warm = mnist_digits(500)
@@ -160,11 +160,9 @@ def mnist_of_size(n: int, prior: mt.priors.DirichletProcess) -> None:
 
 
 def nips_table() -> None:
-    path = DATA / "corpora" / "nips_1-12_counts.npz"
-    if not path.exists():
-        print(f"NIPS: {path} is missing; say where the data are with MAITRE_DATA")
+    if not present("corpora"):
         return
-    counts = sparse.load_npz(path)
+    counts = corpus("nips_1-12")
     words = np.argsort(-np.asarray(counts.sum(axis=0)).ravel(), kind="stable")[10:1010]
     x = sparse.csr_matrix(counts[:, words])
     prior = mt.priors.DirichletProcess(1.0)
