@@ -14,11 +14,28 @@ from maitre.posterior.posterior import Posterior
 from maitre.posterior.storage import load
 from maitre.priors import decays
 from maitre.sampling import sample
+from maitre.searching import Found, search
 
 __version__ = "0.1.0"
-_ESTIMATORS = ("DPMixture", "DistanceDependentMixture")
+_ESTIMATORS = ("DPMixture", "DistanceDependentMixture", "MAPSearch")
 
-__all__ = ["Beta", "DPMixture", "DistanceDependentMixture", "Gamma", "Posterior", "decays", "families", "load", "moves", "partitions", "priors", "sample"]
+__all__ = [
+    "Beta",
+    "DPMixture",
+    "DistanceDependentMixture",
+    "Found",
+    "Gamma",
+    "MAPSearch",
+    "Posterior",
+    "decays",
+    "families",
+    "load",
+    "moves",
+    "partitions",
+    "priors",
+    "sample",
+    "search",
+]
 
 
 def __getattr__(name: str) -> Any:

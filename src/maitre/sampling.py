@@ -25,6 +25,7 @@ from maitre.moves.gibbs import reseat_points
 from maitre.moves.links import relink_points
 from maitre.numerics.draw import shuffle
 from maitre.numerics.rng import RngState, stream
+from maitre.optimize.pipeline import search_labels
 from maitre.posterior.posterior import Posterior
 from maitre.priors import REGISTRY as PRIORS
 from maitre.priors.base import Prior
@@ -67,7 +68,7 @@ def sample(
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.
     seed : one seed gives the same draws on any number of threads.
-    init : "sequential" (points are seated one after the other), "one", "singletons", "random:K", "kmeans:K", or one label per point. "auto" makes two sweeps
+    init : "sequential" (points are seated one after the other), "search" (the best clustering of a short `maitre.search`), "one", "singletons", "random:K", "kmeans:K", or one label per point. "auto" makes two sweeps
         from each of "sequential", "sequential" with tighter clusters expected, and "random:100", and goes on from the best: with a diffuse prior the first alone can
         stay at a few clusters for ever.
     engine : "threads" (or "serial": one thread).
@@ -180,6 +181,8 @@ class _Clock:
 
 def starting_state(model: Model, init: Any, rng: RngState, stop: Event | None = None) -> ClusterState:
     """The state a chain starts from; "auto" makes two sweeps from each of several starts and keeps the one with the highest log joint."""
+    if _is(init, "search"):
+        return seated(model, search_labels(model, rng), rng)
     if not _is(init, "auto"):
         return seated(model, initial_labels(init, model, rng), rng)
     conjugate = isinstance(model.family, ConjugateFamily)

@@ -93,7 +93,8 @@ def fit(
     chains: Annotated[int, typer.Option(metavar="N", help="Independent chains; several show whether they agree.", rich_help_panel=_SAMPLING)] = 4,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same draws, on any number of threads.", rich_help_panel=_SAMPLING)] = 0,
     init: Annotated[
-        str, typer.Option(metavar="NAME", help="Where chains start: auto, sequential, one, singletons, random:K or kmeans:K.", rich_help_panel=_SAMPLING)
+        str,
+        typer.Option(metavar="NAME", help="Where chains start: auto, sequential, search, one, singletons, random:K or kmeans:K.", rich_help_panel=_SAMPLING),
     ] = "auto",
     time_budget: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Stop sampling after so long, with the draws made so far.", rich_help_panel=_SAMPLING)
@@ -107,10 +108,10 @@ def fit(
     Writes a folder with the cluster of every row (labels.csv), a picture (clusters.png), a summary (summary.txt, summary.json) and all draws (result).
     Ctrl-C stops sampling early and keeps what has been drawn.
     """
-    target = Path(f"{_stem(file)}-maitre") if out is None else out
+    target = Path(f"{stem(file)}-maitre") if out is None else out
     space, table = Space(neighbours, radius, metric, decay, sequential), read_table(file)
-    data, truth = selected(table, _names(columns), [*_names(drop), *([] if columns else _names(coordinates))], label_column)
-    places = data if coordinates is None else selected(table, _names(coordinates), [], None)[0]
+    data, truth = selected(table, split_names(columns), [*split_names(drop), *([] if columns else split_names(coordinates))], label_column)
+    places = data if coordinates is None else selected(table, split_names(coordinates), [], None)[0]
     if not space.asked_for and (coordinates or sequential or decay != "exponential" or metric != "euclidean"):
         raise ValueError("--coordinates, --metric, --decay and --sequential are for points in space: add --neighbours or --radius")
     model = as_family(family, data)
@@ -140,15 +141,17 @@ def fit(
     )
 
 
-def _stem(file: Path) -> str:
-    """
-    >>> _stem(Path("data/points.csv.gz"))
+def stem(file: Path) -> str:
+    """The name of a file without its extensions.
+
+    >>> stem(Path("data/points.csv.gz"))
     'points'
     """
     return Path(file.name.removesuffix(".gz")).stem
 
 
-def _names(text: str | None) -> list[str]:
+def split_names(text: str | None) -> list[str]:
+    """Names separated by commas."""
     return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 

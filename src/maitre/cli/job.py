@@ -68,7 +68,7 @@ def run_job(job: Job) -> None:
     _check(job)
     console = terminal(job.quiet)
     filled = job.family.with_defaults(job.family.validate(job.data))
-    model = _model_rows(job, filled)
+    model = model_rows(job, filled)
     show_model(console, model)
     began = time.monotonic()
     posterior = _sampled(job, filled)
@@ -108,8 +108,9 @@ def _sampled(job: Job, family: Family) -> Posterior:
     )
 
 
-def _model_rows(job: Job, filled: Family) -> list[tuple[str, str]]:
-    n, n_columns = len(job.data) if not hasattr(job.data, "shape") else job.data.shape[0], _n_columns(job.data)
+def model_rows(job: Job, filled: Family) -> list[tuple[str, str]]:
+    """The data and the model in words, as rows of a table."""
+    n, n_columns = len(job.data) if not hasattr(job.data, "shape") else job.data.shape[0], n_columns_of(job.data)
     rows = [
         ("data", f"{job.name}: {plural(n, 'row')}, {plural(n_columns, 'column')}"),
         *model_lines("family", job.family, filled),
@@ -124,7 +125,8 @@ def _guessed(given: Family, filled: Family) -> bool:
     return bool(from_data(given, filled))
 
 
-def _n_columns(data: Any) -> int:
+def n_columns_of(data: Any) -> int:
+    """How many columns the data have."""
     shape = np.shape(data) if not hasattr(data, "shape") else data.shape
     return int(shape[1]) if len(shape) > 1 else 1
 
@@ -134,7 +136,7 @@ def _answered(job: Job, posterior: Posterior, model: list[tuple[str, str]], seco
     clusters, certain = numbered_by_size(best), certainty(posterior, best)
     agreement = None if job.truth is None else adjusted_rand(job.truth, best)
     summary = {
-        "data": {"name": job.name, "rows": posterior.model.n, "columns": _n_columns(job.data)},
+        "data": {"name": job.name, "rows": posterior.model.n, "columns": n_columns_of(job.data)},
         "n_clusters": int(best.max()) + 1,
         "log_joint": float(posterior.log_joint.max()),
         "adjusted_rand": agreement,
@@ -151,7 +153,7 @@ def _answered(job: Job, posterior: Posterior, model: list[tuple[str, str]], seco
         "seconds": round(seconds, 3),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in ("maitre", "numpy", "scipy", "numba")},
     }
-    summary = _without_nan(summary)
+    summary = without_nan(summary)
     return Answer(posterior, clusters, certain, summary | {"notes": _notes(summary)}, model)
 
 
@@ -175,12 +177,12 @@ def _notes(summary: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _without_nan(value: Any) -> Any:
+def without_nan(value: Any) -> Any:
     """The value with null for numbers that JSON does not know."""
     if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
+        return {key: without_nan(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_without_nan(each) for each in value]
+        return [without_nan(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

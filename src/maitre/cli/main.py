@@ -1,4 +1,4 @@
-"""The command line: `maitre fit`, `maitre demo`. Whatever goes wrong is told in one line."""
+"""The command line: `maitre fit`, `maitre search`, `maitre demo`. Whatever goes wrong is told in one line."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 import maitre
 from maitre.cli.demo import demo
 from maitre.cli.fit import fit
+from maitre.cli.search import search_file
 
 app = typer.Typer(
     name="maitre",
@@ -33,7 +34,16 @@ maitre fit counts.npz --prior PitmanYor --draws 2000 --seed 7
 
 maitre fit quakes.csv --neighbours 10 --coordinates lat,long --metric haversine"""
 
+_SEARCH_EXAMPLES = """[bold]Examples[/bold]
+
+maitre search points.csv
+
+maitre search embeddings.npy --queue level --time-budget 30
+
+maitre search few.csv --score tight --beam 0 --concentration 1 --fixed-scale   [dim]# a proof, for a few points[/dim]"""
+
 app.command(epilog=_EXAMPLES, no_args_is_help=False)(fit)
+app.command("search", epilog=_SEARCH_EXAMPLES, no_args_is_help=False)(search_file)
 app.command()(demo)
 
 

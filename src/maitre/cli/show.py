@@ -39,7 +39,7 @@ def show_model(console: Console, rows: list[tuple[str, str]]) -> None:
 
 def show_answer(console: Console, summary: dict[str, Any]) -> None:
     """The clusters found, the posterior of their number, and the diagnostics."""
-    _show_clusters(console, summary["clusters"])
+    show_clusters(console, summary["clusters"])
     _show_numbers(console, summary["n_clusters_posterior"])
     _show_diagnostics(console, summary["diagnostics"])
     console.print(_how(summary))
@@ -56,24 +56,28 @@ def as_text(rows: list[tuple[str, str]], summary: dict[str, Any]) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def _heading(console: Console, text: str) -> None:
+def heading(console: Console, text: str) -> None:
+    """A line in bold, after an empty one."""
     console.print(f"\n{text}", style="bold")
 
 
-def _table(*columns: str) -> Table:
+def table_of(*columns: str) -> Table:
+    """A table with these columns, to the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(Text(column), justify="right")
     return table
 
 
-def _show_clusters(console: Console, clusters: list[dict[str, Any]]) -> None:
+def show_clusters(console: Console, clusters: list[dict[str, Any]], partition: str = "the most probable partition drawn") -> None:
+    """The clusters of a partition, the largest first, with their certainty where it is known and as many columns as there is room for."""
     names = _fitting(list(clusters[0]["columns"]), console.width)
-    _heading(console, f"{plural(len(clusters), 'cluster')} in the most probable partition drawn")
-    table = _table("cluster", "points", "share", "certainty", *map(_short, names))
+    sure = "certainty" in clusters[0]
+    heading(console, f"{plural(len(clusters), 'cluster')} in {partition}")
+    table = table_of("cluster", "points", "share", *(["certainty"] if sure else []), *map(_short, names))
     for row in clusters[:MAX_ROWS]:
-        values = [_value(row["columns"][name]) for name in names]
-        table.add_row(*map(Text, (str(row["cluster"]), f"{row['size']:,}", f"{row['share']:.1%}", f"{row['certainty']:.0%}", *values)))
+        values = [*([f"{row['certainty']:.0%}"] if sure else []), *(_value(row["columns"][name]) for name in names)]
+        table.add_row(*map(Text, (str(row["cluster"]), f"{row['size']:,}", f"{row['share']:.1%}", *values)))
     console.print(table)
     if len(clusters) > MAX_ROWS:
         console.print(f"… and {len(clusters) - MAX_ROWS:,} smaller ones; labels.csv has them all.")
@@ -93,8 +97,8 @@ def _show_numbers(console: Console, probabilities: dict[str, float]) -> None:
     """Bars for the most probable numbers of clusters, in the order of the numbers."""
     likely = sorted(probabilities.items(), key=lambda item: -item[1])[:MAX_NUMBERS]
     chosen = sorted((item for item in likely if item[1] >= NEGLIGIBLE), key=lambda item: int(item[0])) or likely
-    _heading(console, "How many clusters? Posterior probabilities")
-    table = _table("clusters", "probability", "")
+    heading(console, "How many clusters? Posterior probabilities")
+    table = table_of("clusters", "probability", "")
     table.columns[2].justify = "left"
     highest = max(probability for _, probability in chosen)
     for number, probability in chosen:
@@ -103,8 +107,8 @@ def _show_numbers(console: Console, probabilities: dict[str, float]) -> None:
 
 
 def _show_diagnostics(console: Console, diagnostics: dict[str, dict[str, float | None]]) -> None:
-    _heading(console, "Have the chains converged? R̂ near 1 and many effective draws say yes")
-    table = _table("", "mean", "sd", "effective draws", "R̂")
+    heading(console, "Have the chains converged? R̂ near 1 and many effective draws say yes")
+    table = table_of("", "mean", "sd", "effective draws", "R̂")
     table.columns[0].justify = "left"
     for name, row in diagnostics.items():
         r_hat = row["r_hat"]

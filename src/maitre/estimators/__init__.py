@@ -1,6 +1,7 @@
-"""scikit-learn faces of the samplers."""
+"""scikit-learn faces of the samplers and the search."""
 
 from maitre.estimators.mixture import DPMixture
+from maitre.estimators.search import MAPSearch
 from maitre.estimators.spatial import DistanceDependentMixture
 
-__all__ = ["DPMixture", "DistanceDependentMixture"]
+__all__ = ["DPMixture", "DistanceDependentMixture", "MAPSearch"]

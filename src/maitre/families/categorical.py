@@ -120,6 +120,18 @@ class CategoricalStatistics(NamedTuple):
             for k in range(n_slots):
                 out[k] -= s.minus[k]
 
+    def log_bound(s, i: int) -> float:
+        return 0.0
+
+    def log_bound_given(s, k: int, rest: int, i: int) -> float:
+        """(a + N_r + j)/(A + N + j + …) is largest if exactly the points of the same level join, all of them."""
+        value = 0.0
+        for t in range(s.start[i], s.start[i + 1]):
+            r, d = s.rows[t], s.columns[t]
+            joining = s.seen[r, rest] - 1.0
+            value += math.log((s.base[r] + s.seen[r, k] + joining) / (s.column_base[d] + s.column_seen[d, k] + joining))
+        return value
+
     def n_parameters(s) -> int:
         return len(s.base)
 

@@ -19,6 +19,7 @@ from scipy.special import gammaln
 from maitre.data.validation import count_matrix
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.counts import Counts, add_log_counts, weighted_counts
+from maitre.families.statistics import log_bound
 from maitre.numerics.arrays import Floats, Ints, padded
 from maitre.numerics.distributions import Hyperprior
 from maitre.numerics.elementary import fast_lgamma, fast_log
@@ -125,6 +126,26 @@ class DirichletMultinomialStatistics(NamedTuple):
             for k in range(n_slots):
                 mass = s.base[w] + s.seen[w, k]
                 out[k] += fast_lgamma(mass + count) - fast_lgamma(mass)
+
+    def log_bound(s, i: int) -> float:
+        """The predictive is a mixture over φ of ∏ φ_w^x_w, and no φ gives the point more than its own shares x_w/L."""
+        value = 0.0
+        for t in range(s.start[i], s.start[i + 1]):
+            if s.counts[t] > 0:
+                value += s.counts[t] * math.log(s.counts[t] / s.length[i])
+        return value
+
+    def log_bound_given(s, k: int, rest: int, i: int) -> float:
+        """Token by token: after q occurrences of w the factor is at most (η_w + N_w + R_w + q)/(A + N + R_w + q), R_w the word's count in the points to come: it rises
+        with the number of w among those that join, and others only make it smaller. The bound of the point alone holds as well."""
+        value = 0.0
+        for t in range(s.start[i], s.start[i + 1]):
+            if s.counts[t] > 0:
+                w, x = s.words[t], s.counts[t]
+                joining = s.seen[w, k] + (s.seen[w, rest] - x)
+                mass, total = s.base[w] + joining, s.concentration + (s.total[k] - s.seen[w, k]) + joining
+                value += math.lgamma(mass + x) - math.lgamma(mass) + math.lgamma(total) - math.lgamma(total + x)
+        return min(value, log_bound(s, i))
 
     def log_predictive_raw(s, k: int, i: int) -> float:
         mass = s.concentration + s.total[k]

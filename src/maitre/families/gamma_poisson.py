@@ -18,6 +18,7 @@ from scipy.special import gammaln
 from maitre.data.validation import column_means, dense_matrix, whole_numbers
 from maitre.families.base import ConjugateFamily, Example
 from maitre.numerics.arrays import Floats, padded, prefetch_row
+from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter, Hyperprior
 from maitre.numerics.elementary import fast_lgamma, fast_log
 from maitre.numerics.rng import log_gamma_variate, poisson
@@ -112,6 +113,21 @@ class GammaPoissonStatistics(NamedTuple):
     def prefetch(s, i: int) -> None:
         prefetch_row(s.x, i)
 
+    def log_bound(s, i: int) -> float:
+        """The predictive is a mixture of Poissons, and no Poisson gives x more than the one with mean x."""
+        value = 0.0
+        for d in range(s.x.shape[1]):
+            if s.observed[i, d]:
+                value += _log_peak(s, i, d)
+        return value
+
+    def log_bound_given(s, k: int, rest: int, i: int) -> float:
+        value = 0.0
+        for d in range(s.x.shape[1]):
+            if s.observed[i, d]:
+                value += _log_peak_given(s, k, rest, i, d)
+        return value
+
     def n_parameters(s) -> int:
         return s.x.shape[1]
 
@@ -131,6 +147,32 @@ class GammaPoissonStatistics(NamedTuple):
             if s.observed[i, d]:
                 s.x[i, d] = float(poisson(math.exp(theta[d]), rng))
                 s.log_factorial[i, d] = math.lgamma(s.x[i, d] + 1.0)
+
+
+@compiled
+def _log_peak(s: Any, i: int, d: int) -> float:
+    x = s.x[i, d]
+    return (x * math.log(x) if x > 0.0 else 0.0) - x - s.log_factorial[i, d]
+
+
+@compiled
+def _log_peak_given(s: Any, k: int, rest: int, i: int, d: int) -> float:
+    """The predictive f(a, b) = Γ(a+x)/(Γ(a) x!) (b/(b+1))^a (b+1)^−x over a₀ ≤ a ≤ a₁, b₀ ≤ b ≤ b₁, what the points to come allow.
+
+    For fixed a, f rises with b up to b = a/x and then falls; for fixed b, log f is concave in a with slope ψ(a+x) − ψ(a) − log(1 + 1/b). So if b₁ ≤ a₀/x and the slope at
+    (a₀, b₁) is negative, the largest value is f(a₀, b₁); if b₀ ≥ a₁/x and the slope at (a₁, b₀) is positive, it is f(a₁, b₀). The digamma function is
+    bracketed by log z − 1/z < ψ(z) < log z − 1/(2z). Otherwise the bound of the point alone stands."""
+    x = s.x[i, d]
+    low_a, low_b = s.shape + s.total[k, d], s.rate * s.rates[d] + s.counts[k, d]
+    high_a, high_b = low_a + s.total[rest, d] - x, low_b + s.counts[rest, d] - 1.0
+    a, b = 0.0, 0.0
+    if x == 0.0 or (x * high_b <= low_a and math.log((low_a + x) / low_a) - 0.5 / (low_a + x) + 1.0 / low_a < math.log(1.0 + 1.0 / high_b)):
+        a, b = low_a, high_b
+    elif x * low_b >= high_a and math.log((high_a + x) / high_a) - 1.0 / (high_a + x) + 0.5 / high_a > math.log(1.0 + 1.0 / low_b):
+        a, b = high_a, low_b
+    else:
+        return _log_peak(s, i, d)
+    return math.lgamma(a + x) - math.lgamma(a) - s.log_factorial[i, d] + a * math.log(b / (b + 1.0)) - x * math.log(b + 1.0)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy as np
 from maitre.data.validation import column_means, column_variances, dense_matrix, within_range
 from maitre.families.base import ConjugateFamily, Example
 from maitre.numerics.arrays import Floats, accumulate_products, four_products, padded, prefetch_row
+from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.elementary import fast_log
 from maitre.numerics.linear import as_covariance, relative_basis
@@ -169,6 +170,12 @@ class KnownCovarianceStatistics(NamedTuple):
     def prefetch(s, i: int) -> None:
         prefetch_row(s.features, i)
 
+    def log_bound(s, i: int) -> float:
+        return _log_peak(s, len(s.features) - 1.0)
+
+    def log_bound_given(s, k: int, rest: int, i: int) -> float:
+        return _log_peak(s, s.n[k] + s.n[rest] - 1.0)
+
     def n_parameters(s) -> int:
         return len(s.variance)
 
@@ -196,6 +203,15 @@ class KnownCovarianceStatistics(NamedTuple):
                 s.features[i, n_dimensions + d] = x * x
         if s.shared:
             s.features[i, n_dimensions] = square
+
+
+@compiled
+def _log_peak(s: Any, n: float) -> float:
+    """The predictive density of a cluster of n points at its mean. Its variance σ + v falls with n, so no cluster of at most n points gives any point more."""
+    value = s.log_jacobian - 0.5 * len(s.variance) * _LOG_TWO_PI
+    for d in range(len(s.variance)):
+        value -= 0.5 * math.log(s.covariance_scale + 1.0 / (1.0 / (s.prior_scale * s.variance[d]) + n / s.covariance_scale))
+    return value
 
 
 @dataclass(frozen=True)

@@ -162,6 +162,24 @@ class NormalInverseGammaStatistics(NamedTuple):
     def prefetch(s, i: int) -> None:
         prefetch_row(s.x, i)
 
+    def log_bound(s, i: int) -> float:
+        complete = len(s.observed) == 0
+        value = 0.0
+        for d in range(len(s.log_scale)):
+            if complete or s.observed[i, d]:
+                value += _log_peak(s, d, len(s.x) - 1.0, s.scale)
+        return value
+
+    def log_bound_given(s, k: int, rest: int, i: int) -> float:
+        complete = len(s.observed) == 0
+        value = 0.0
+        for d in range(len(s.log_scale)):
+            if complete or s.observed[i, d]:
+                n = s.counts[k, d]
+                b = s.scale + 0.5 * s.scatter[k, d] + 0.5 * s.kappa * n * s.mean[k, d] ** 2 / (s.kappa + n)
+                value += _log_peak(s, d, n + s.counts[rest, d] - 1.0, b)
+        return value
+
     def n_parameters(s) -> int:
         return 2 * len(s.log_scale)
 
@@ -186,6 +204,14 @@ class NormalInverseGammaStatistics(NamedTuple):
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         for d in range(len(s.log_scale)):
             s.x[i, d] = theta[2 * d] + normal(rng) * math.exp(-0.5 * theta[2 * d + 1])
+
+
+@compiled
+def _log_peak(s: Any, d: int, n: float, b: float) -> float:
+    """The predictive at zero residual with a_n and κ_n of n points and b_n = b. It rises with n and falls with b; b_n only grows as points join, because the step is
+    κ_n/(2(κ_n + 1)) (x − m_n)². So it bounds the predictive of every cluster of at most n points that holds one with b_n = b."""
+    kappa, a = s.kappa + n, s.shape + 0.5 * n
+    return math.lgamma(a + 0.5) - math.lgamma(a) - 0.5 * (_LOG_TWO_PI + math.log(b * (kappa + 1.0) / kappa)) - s.log_scale[d]
 
 
 @compiled

@@ -200,6 +200,12 @@ class NormalInverseWishartStatistics(NamedTuple):
     def prefetch(s, i: int) -> None:
         prefetch_row(s.x, i)
 
+    def log_bound(s, i: int) -> float:
+        return _log_peak(s, len(s.x) - 1.0, s.x.shape[1] * math.log(s.scale_factor))
+
+    def log_bound_given(s, k: int, rest: int, i: int) -> float:
+        return _log_peak(s, s.n[k] + s.n[rest] - 1.0, s.log_determinant[k])
+
     def n_parameters(s) -> int:
         n_dimensions = s.x.shape[1]
         return n_dimensions + n_dimensions * n_dimensions + 1
@@ -271,6 +277,16 @@ class NormalInverseWishartStatistics(NamedTuple):
             s.vector[d] = value / s.matrix[d, d]
             s.x[i, d] = theta[d] + s.vector[d]
         s.scored[0] = -1
+
+
+@compiled
+def _log_peak(s: Any, n: float, log_determinant: float) -> float:
+    """The predictive at q = 0 with ν_n and κ_n of n points and log |Λ_n| given. It rises with n (the ratio of gamma functions does, as the digamma function rises) and
+    falls with |Λ_n|, which only grows as points join. So it bounds the predictive of every cluster of at most n points that holds one with this |Λ|."""
+    n_dimensions = s.x.shape[1]
+    kappa, nu = s.kappa + n, s.nu + n
+    gammas = math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * (nu + 1.0 - n_dimensions))
+    return gammas + 0.5 * n_dimensions * (math.log(kappa / (kappa + 1.0)) - _LOG_PI) - 0.5 * log_determinant + s.log_jacobian
 
 
 @compiled

@@ -26,6 +26,8 @@ from maitre.families.statistics import (
     derive,
     draw_parameters,
     draw_point,
+    log_bound,
+    log_bound_given,
     log_likelihood,
     log_marginal,
     log_predictive,
@@ -113,6 +115,18 @@ class ProductStatistics(NamedTuple):
     def prefetch(s, i: int) -> None:
         for part in literal_unroll(s.parts):
             prefetch(part, i)
+
+    def log_bound(s, i: int) -> float:
+        value = 0.0
+        for part in literal_unroll(s.parts):
+            value += log_bound(part, i)
+        return value
+
+    def log_bound_given(s, k: int, rest: int, i: int) -> float:
+        value = 0.0
+        for part in literal_unroll(s.parts):
+            value += log_bound_given(part, k, rest, i)
+        return value
 
     def n_parameters(s) -> int:
         count = 0

@@ -28,6 +28,11 @@ For the sampler with explicit parameters (`auxiliary`):
     log_likelihood(s, theta, i)          log F(x_i; θ)
     n_parameters(s)                      how many numbers θ takes
 
+For search that proves its answer (`maitre.optimize`); any valid bound will do, a tighter one makes the search shorter:
+
+    log_bound(s, i)                      an upper bound of log p(x_i | x_S) over all sets S of other points
+    log_bound_given(s, k, rest, i)       the same over the sets that hold slot k and some points of slot `rest`, which holds point i too (log_bound)
+
 For Geweke's test (`maitre.testing`):
 
     draw_point(s, theta, i, rng)         replace point i by a draw from F(·; θ)
@@ -38,6 +43,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from numba import types
 from numba.extending import overload
 
 from maitre.numerics.compilation import JIT_OPTIONS
@@ -92,6 +98,10 @@ def _log_predictive_without(s: Any, k: int, i: int) -> float:
 def _log_predictive_all(s: Any, i: int, n_slots: int, out: Any) -> None:
     for k in range(n_slots):
         out[k] += log_predictive(s, k, i)
+
+
+def _log_bound_given(s: Any, k: int, rest: int, i: int) -> float:
+    return log_bound(s, i)  # type: ignore[no-any-return]
 
 
 def _log_predictive_raw(s: Any, k: int, i: int) -> float:
@@ -201,6 +211,16 @@ def subtract(s: Any, k: int, other: int) -> None:
 
 
 @_dispatched()
+def log_bound(s: Any, i: int) -> float:
+    """At least log p(x_i | x_S) for every set S of other points."""
+
+
+@_dispatched(_log_bound_given)
+def log_bound_given(s: Any, k: int, rest: int, i: int) -> float:
+    """At least log p(x_i | x_k ∪ x_S) for every set S of points of slot `rest` other than i; slot `rest` holds point i, slot k does not."""
+
+
+@_dispatched()
 def n_parameters(s: Any) -> int:
     """How many numbers one cluster's parameter θ takes."""
 
@@ -221,13 +241,18 @@ def draw_point(s: Any, theta: Any, i: int, rng: Any) -> None:
 
 
 def mergeable(s: Any) -> bool:
-    """Whether the family can merge slots."""
-    return hasattr(type(s), "merge")
+    """Whether the statistics, and those they are made of, define `merge`."""
+    return (hasattr(type(s), "merge") or not hasattr(s, "_fields")) and all(mergeable(part) for part in s if isinstance(part, tuple))
+
+
+def _type_is_mergeable(kind: Any) -> bool:
+    own = not hasattr(kind, "instance_class") or hasattr(kind.instance_class, "merge")
+    return own and all(_type_is_mergeable(part) for part in kind.types if isinstance(part, types.BaseTuple))
 
 
 @overload(mergeable, strict=False, jit_options=JIT_OPTIONS)
 def _mergeable(s: Any) -> Any:
-    return (lambda s: True) if hasattr(s.instance_class, "merge") else (lambda s: False)
+    return (lambda s: True) if _type_is_mergeable(s) else (lambda s: False)
 
 
 def supports(statistics: type, *names: str) -> bool:

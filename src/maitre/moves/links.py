@@ -24,6 +24,7 @@ from maitre.families.statistics import (
     log_predictive,
     log_predictive_without,
     merge,
+    mergeable,
     subtract,
     supports,
 )
@@ -219,7 +220,8 @@ class Links(Move):
         family = type(model.family).__name__
         if not isinstance(model.family, ConjugateFamily):
             raise ValueError(f"move 'links' needs the closed marginals of a conjugate family; {family} has none: use moves='explicit_links'")
-        if not supports(model.family.statistics, "merge", "subtract"):
+        statistics = model.family.at_prior_means().allocate(model.encoded, 1)
+        if not mergeable(statistics) or not supports(model.family.statistics, "subtract"):
             raise ValueError(
                 f"move 'links' joins and parts whole tables; the statistics of {family} have no 'merge' and 'subtract': write them, they are a few lines each"
             )

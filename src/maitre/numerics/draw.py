@@ -1,21 +1,24 @@
 """Every discrete random choice of every move goes through this file.
 
 Compiled (and in ordinary plain Python) a choice consumes the stream `rng`. When `rng` is a `Branching` object instead, the choice is handed to it
-together with the probabilities: that is how `maitre.testing` follows every branch of a move and builds its transition matrix exactly.
+together with the probabilities: that is how `maitre.testing` follows every branch of a move and builds its transition matrix exactly. When it is a `Tempered`
+stream, probabilities are raised to a power, which turns a sampler into an annealer and, at an infinite power, into a hill climber.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from maitre.numerics.arrays import Floats, Ints
-from maitre.numerics.compilation import compiled, compiled_form_of
+from maitre.numerics.compilation import JIT_OPTIONS, compiled, compiled_form_of
 from maitre.numerics.elementary import fast_exp, is_finite
-from maitre.numerics.rng import next_bits, uniform
+from maitre.numerics.rng import RngState, next_bits, uniform
 
 _BLOCK = 16
 
@@ -28,11 +31,23 @@ class Branching(ABC):
         """The index chosen, given the probabilities of all of them."""
 
 
+class Tempered(NamedTuple):
+    """A random stream under which `draw_log` chooses with probability ∝ exp(power · log weight); an infinite power chooses the largest weight (the first of equals).
+
+    Not for a Markov chain: no posterior is left invariant. It is how `maitre.optimize` anneals and climbs with the kernels of the samplers.
+    """
+
+    rng: RngState
+    power: float
+
+
 def draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
     """An index below `n` with probability ∝ exp(log_weights); −1 if a weight is not a number or none is possible. `scratch` is room for n numbers."""
     if isinstance(rng, Branching):
         weights = np.exp(log_weights[:n] - np.max(log_weights[:n]))
         return rng.choose(weights / weights.sum())
+    if isinstance(rng, Tempered):
+        return int(_draw_tempered(log_weights, n, scratch, rng))
     return int(_draw_log(log_weights, n, scratch, rng))
 
 
@@ -49,7 +64,6 @@ def draw_event(log_probability: float, rng: Any) -> bool:
     return bool(_draw_event(log_probability, rng))
 
 
-@compiled_form_of(draw_log)
 @compiled
 def _draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
     """Exponentials and their sum in one vector loop; then a search by sums of 16, and of the 16 that hold the target."""
@@ -81,6 +95,26 @@ def _draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
     while last > 0 and scratch[last] == 0.0:  # rounding carried the target past the last weight
         last -= 1
     return last
+
+
+@compiled
+def _draw_tempered(log_weights: Floats, n: int, scratch: Floats, tempered: Any) -> int:
+    best = 0
+    for k in range(1, n):
+        if log_weights[k] > log_weights[best]:
+            best = k
+    highest = log_weights[best]
+    if not is_finite(tempered.power):
+        return best if is_finite(highest) else -1
+    for k in range(n):
+        scratch[k] = tempered.power * (log_weights[k] - highest)
+    return _draw_log(scratch, n, scratch, tempered.rng)
+
+
+@overload(draw_log, strict=False, jit_options=JIT_OPTIONS | {"forceinline": True})
+def _choose_form(log_weights: Any, n: Any, scratch: Any, rng: Any) -> Any:
+    form: Any = _draw_tempered if isinstance(rng, types.NamedTuple) else _draw_log
+    return form.py_func
 
 
 @compiled_form_of(draw_below)

@@ -18,7 +18,7 @@ from maitre.states.clusters import ClusterState
 from maitre.states.links import LinksState
 from maitre.states.mixture import MixtureState, Model
 
-NAMES = ("auto", "sequential", "one", "singletons", "random", "kmeans")
+NAMES = ("auto", "sequential", "search", "one", "singletons", "random", "kmeans")
 _DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20}
 
 

@@ -1,0 +1,166 @@
+"""`maitre search`: the most probable clustering of the rows of a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from maitre.cli.answer import clusters_at_a_glance, numbered_by_size, numeric_columns
+from maitre.cli.fit import selected, split_names, stem
+from maitre.cli.folder import check_free, new_result
+from maitre.cli.job import Job, model_rows, n_columns_of, without_nan
+from maitre.cli.model import described, named_prior, with_sampled_scale
+from maitre.cli.show import heading, plural, say, show_clusters, show_model, table_of, terminal
+from maitre.data.files import READABLE, read_table, write_table
+from maitre.families import REGISTRY as FAMILIES
+from maitre.numerics.arrays import Ints
+from maitre.optimize.scores import ORDERS, SCORES
+from maitre.partitions import adjusted_rand
+from maitre.priors import REGISTRY as PRIORS
+from maitre.sampling import as_family
+from maitre.searching import QUEUES, Found, search
+
+_MODEL, _SEARCH, _COLUMNS, _OUTPUT = "Model", "Search", "Columns", "Output"
+_FAMILY_NAMES = ", ".join(name for name in FAMILIES if name != "Product")
+
+
+def search_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"Table with one row per point: {READABLE}.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; by default <name of the file>-maitre in the current folder.", rich_help_panel=_OUTPUT)
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write into the folder even if it holds something else than earlier results.", rich_help_panel=_OUTPUT)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.", rich_help_panel=_OUTPUT)] = False,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Use only these columns (names, or positions from 0 for files without names).", rich_help_panel=_COLUMNS)
+    ] = None,
+    drop: Annotated[str | None, typer.Option(metavar="A,B,…", help="Leave out these columns.", rich_help_panel=_COLUMNS)] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column with known labels: left out of the data, compared with the answer at the end.", rich_help_panel=_COLUMNS),
+    ] = None,
+    family: Annotated[
+        str, typer.Option(metavar="NAME", help=f"Model of a cluster: auto (by the types of the columns), {_FAMILY_NAMES}.", rich_help_panel=_MODEL)
+    ] = "auto",
+    fixed_scale: Annotated[
+        bool, typer.Option("--fixed-scale", help="Fix the width of clusters at a value guessed from the data instead of estimating it.", rich_help_panel=_MODEL)
+    ] = False,
+    prior: Annotated[str, typer.Option(metavar="NAME", help=f"Prior over partitions: {', '.join(PRIORS)}.", rich_help_panel=_MODEL)] = "DirichletProcess",
+    concentration: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="Fix the prior's concentration (more means more clusters); by default it is estimated.", rich_help_panel=_MODEL),
+    ] = None,
+    beam: Annotated[
+        int, typer.Option(metavar="N", help="How many partial clusterings are kept; 0 keeps all: a proof with an admissible score.", rich_help_panel=_SEARCH)
+    ] = 100,
+    score: Annotated[
+        str, typer.Option(metavar="NAME", help=f"What a partial clustering is worth: {', '.join(SCORES)}.", rich_help_panel=_SEARCH)
+    ] = "inadmissible",
+    order: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help=f"In which order points are seated: {', '.join(ORDERS)}; of several joined by + the best.", rich_help_panel=_SEARCH),
+    ] = "marginal",
+    queue: Annotated[str, typer.Option(metavar="NAME", help=f"Which entries are extended next: {', '.join(QUEUES)}.", rich_help_panel=_SEARCH)] = "best-first",
+    restarts: Annotated[int, typer.Option(metavar="N", help="So many random orders more.", rich_help_panel=_SEARCH)] = 0,
+    refine: Annotated[bool, typer.Option("--refine/--no-refine", help="Improve what the search has found.", rich_help_panel=_SEARCH)] = True,
+    rounds: Annotated[
+        int | None, typer.Option(metavar="N", help="Rounds of refinement; by default 100, or as many as there is time for.", rich_help_panel=_SEARCH)
+    ] = None,
+    time_budget: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Stop after so long, with the best clustering so far.", rich_help_panel=_SEARCH)
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same clustering.", rich_help_panel=_SEARCH)] = 0,
+) -> None:
+    """Find the most probable clustering of the rows of a table, without saying how many clusters there are.
+
+    One answer instead of draws, and fast; 'maitre fit' also tells how sure it is. Writes a folder with the cluster of every row (labels.csv), a picture (clusters.png), a
+    summary (summary.txt, summary.json) and the model (result). Ctrl-C stops early and keeps the best clustering so far.
+    """
+    target = Path(f"{stem(file)}-maitre") if out is None else out
+    check_free(target, force)
+    data, truth = selected(read_table(file), split_names(columns), split_names(drop), label_column)
+    model = as_family(family, data)
+    job = Job(file.name, data, model if fixed_scale else with_sampled_scale(model), named_prior(prior, concentration), target, truth)
+    console = terminal(quiet)
+    filled = job.family.with_defaults(job.family.validate(data))
+    rows = model_rows(job, filled)
+    show_model(console, rows)
+    found = search(
+        data, filled, job.prior, beam or None, score, [name.strip() for name in order.split("+")], seed, queue,
+        restarts=restarts, refine=refine, rounds=rounds, time_budget=time_budget, progress=not quiet,
+    )  # fmt: skip
+    clusters = numbered_by_size(found.labels)
+    summary = summary_of(job, found, clusters)
+    show_found(console, summary)
+    with new_result(target) as folder:
+        _write(folder, job, found, clusters, summary, rows)
+    say(console, f"\nWritten: {target}/labels.csv, clusters.png, summary.txt, summary.json, result (in Python: maitre.load(folder))")
+
+
+def summary_of(job: Job, found: Found, clusters: Ints) -> dict[str, Any]:
+    """Everything worth telling, as JSON."""
+    glance = clusters_at_a_glance(job.data, clusters, np.ones(len(clusters)))
+    summary = {
+        "data": {"name": job.name, "rows": len(clusters), "columns": n_columns_of(job.data)},
+        "n_clusters": found.n_clusters,
+        "log_joint": found.log_joint,
+        "log_likelihood": found.log_likelihood,
+        "optimal": found.optimal,
+        "complete": found.complete,
+        "entries": {"popped": found.popped, "pushed": found.pushed, "dropped": found.dropped},
+        "adjusted_rand": None if job.truth is None else adjusted_rand(job.truth, found.labels),
+        "clusters": [{name: value for name, value in row.items() if name != "certainty"} for row in glance],  # a search does not say how sure it is
+        "hyperparameters": found.hyperparameters,
+        "stages": [stage._asdict() for stage in found.stages],
+        "family": described(job.family, found.model.family),
+        "prior": described(job.prior, found.model.prior),
+        "settings": found.settings,
+    }
+    return without_nan(summary)  # type: ignore[no-any-return]
+
+
+def show_found(console: Console, summary: dict[str, Any]) -> None:
+    """The clusters, and how they were found."""
+    show_clusters(console, summary["clusters"], "the most probable partition found")
+    heading(console, "How it was found")
+    table = table_of("", "log joint", "clusters", "CPU seconds")
+    table.columns[0].justify = "left"
+    for stage in summary["stages"]:
+        table.add_row(Text(stage["name"]), f"{stage['log_joint']:,.2f}", str(stage["n_clusters"]), f"{stage['seconds']:.2f}")
+    console.print(table)
+    for name, value in summary["hyperparameters"].items():
+        console.print(f"{name} estimated at {value:.4g}")
+    entries = summary["entries"]
+    console.print(f"{plural(entries['popped'], 'partial clustering')} extended, {entries['pushed']:,} made, {entries['dropped']:,} dropped")
+    if summary["optimal"]:
+        console.print("\nProven: no partition of these points has a higher log joint.")
+    if summary["adjusted_rand"] is not None:
+        console.print(f"\nNote: agreement with the given labels (adjusted Rand index, 1 is perfect, 0 is chance): {summary['adjusted_rand']:.3f}")
+    if not summary["complete"]:
+        console.print("\nNote: stopped early, with the best clustering so far.")
+
+
+def _write(folder: Path, job: Job, found: Found, clusters: Ints, summary: dict[str, Any], rows: list[tuple[str, str]]) -> None:
+    import io
+
+    import pandas as pd
+
+    from maitre.reports.partition import draw_partition
+
+    write_table(folder / "labels.csv", pd.DataFrame({"row": np.arange(len(clusters)), "cluster": clusters}))
+    found.as_posterior().save(folder / "result")
+    draw_partition(folder / "clusters.png", numeric_columns(job.data), clusters, [(stage.name, stage.log_joint) for stage in found.stages], job.name)
+    text = io.StringIO()
+    plain = Console(file=text, width=120, highlight=False, markup=False, color_system=None)
+    show_model(plain, rows)
+    show_found(plain, summary)
+    (folder / "summary.txt").write_text("\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n", encoding="utf-8")
+    (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
