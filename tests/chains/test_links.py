@@ -74,16 +74,10 @@ def test_what_does_not_fit_together_is_said():
         mt.moves.ExplicitLinks(0)
 
 
-def test_a_family_that_cannot_merge_is_told_so():
-    class Bare(mt.families.NormalInverseGamma):
-        class statistics:  # noqa: N801
-            log_marginal = None
-
-    from maitre.moves import Links
-    from maitre.states.mixture import Model
-
+def test_a_family_that_cannot_merge_is_told_so(monkeypatch):
+    monkeypatch.delattr(mt.families.NormalInverseGamma.statistics, "merge")
     with pytest.raises(ValueError, match="no 'merge' and 'subtract'"):
-        Links().check(Model(Bare(), prior(), None, 150))
+        mt.sample(np.arange(150.0)[:, None], family=mt.families.NormalInverseGamma(), prior=prior(), progress=False)
 
 
 # -- the command ----------------------------------------------------------------------------------------------------------------------------

@@ -223,7 +223,7 @@ def test_same_seed_same_labels(points):
 
 def test_time_budget_keeps_draws_of_every_chain(points):
     points.to_csv("points.csv", index=False)
-    run(["fit", "points.csv", "--out", "answer", "--drop", "kind", "--time-budget", "0.5", "--draws", "1000000", "--burn-in", "5", "-q"])
+    run(["fit", "points.csv", "--out", "answer", "--drop", "kind", "--time-budget", "2", "--draws", "1000000", "--burn-in", "5", "-q"])
     summary = summary_of("answer")
     assert summary["interrupted"]
     assert summary["draws_kept"][0] == 4
