@@ -5,6 +5,7 @@ V(n, K) = Σ_{k≥K} k!/(k−K)! · p(k) / (γk)_n↑,  W(m) = Γ(m + γ) / Γ(�
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -69,9 +70,18 @@ class MixtureOfFiniteMixtures(GibbsTypePrior):
             values[chunk] = logsumexp(terms, axis=1)
         return values
 
+    def v_table(self, n: int, k_max: int) -> Floats:
+        return _table(self, n, k_max).copy()
+
     def log_w(self, m: npt.NDArray[np.int64]) -> Floats:
         gamma = float(self.weight)  # type: ignore[arg-type]
         return np.asarray(gammaln(m + gamma) - gammaln(gamma), dtype=np.float64)
 
 
 MixtureOfFiniteMixtures.EXAMPLES = (MixtureOfFiniteMixtures(0.1, 1.0), MixtureOfFiniteMixtures(0.4, 0.6))
+
+
+@functools.lru_cache(maxsize=16)
+def _table(prior: MixtureOfFiniteMixtures, n: int, k_max: int) -> Floats:
+    """The last few tables are remembered: a sum over hundreds of terms for each K, asked for again whenever a state is built."""
+    return GibbsTypePrior.v_table(prior, n, k_max)
