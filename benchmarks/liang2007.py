@@ -231,7 +231,9 @@ def draw_panel(axis: Any, panel: str, traces: dict[str, list[Any]], truth: float
         if not known.any():
             continue
         low, mean, high = values[:, known].min(axis=0), values[:, known].mean(axis=0), values[:, known].max(axis=0)
-        axis.errorbar(grid[known] * 1.02**shift, mean, [mean - low, high - mean], color=COLOURS[name], lw=1.4, elinewidth=0.8, capsize=2, label=name)
+        axis.errorbar(
+            grid[known] * 1.02**shift, mean, np.maximum([mean - low, high - mean], 0.0), color=COLOURS[name], lw=1.4, elinewidth=0.8, capsize=2, label=name
+        )
     if truth is not None:
         axis.axhline(truth, color="k", lw=0.7, ls=":")
     axis.set_xscale("log")
