@@ -9,49 +9,36 @@ import numpy as np
 import typer
 from scipy import sparse
 
+from maitre.cli import options
 from maitre.cli.job import Job, run_job
 from maitre.cli.model import named_prior, with_sampled_scale
 from maitre.cli.space import DECAYS, Space
-from maitre.data.files import READABLE, read_table
-from maitre.families import REGISTRY as FAMILIES
+from maitre.data.files import read_table
 from maitre.moves import REGISTRY as MOVES
-from maitre.priors import REGISTRY as PRIORS
 from maitre.sampling import as_family
 
-_MODEL, _SPACE, _SAMPLING, _COLUMNS, _OUTPUT = "Model", "Points in space or time", "Sampling", "Columns", "Output"
-_FAMILY_NAMES = ", ".join(name for name in FAMILIES if name != "Product")
+_SPACE, _SAMPLING = "Points in space or time", "Sampling"
 
 
 def fit(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"Table with one row per point: {READABLE}.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results; by default <name of the file>-maitre in the current folder.", rich_help_panel=_OUTPUT)
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write into the folder even if it holds something else than earlier results.", rich_help_panel=_OUTPUT)
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.", rich_help_panel=_OUTPUT)] = False,
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Use only these columns (names, or positions from 0 for files without names).", rich_help_panel=_COLUMNS)
-    ] = None,
-    drop: Annotated[str | None, typer.Option(metavar="A,B,…", help="Leave out these columns.", rich_help_panel=_COLUMNS)] = None,
-    label_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Column with known labels: left out of the data, compared with the answer at the end.", rich_help_panel=_COLUMNS),
-    ] = None,
-    family: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help=f"Model of a cluster: auto (by the types of the columns; missing values are allowed), {_FAMILY_NAMES}.", rich_help_panel=_MODEL
-        ),
-    ] = "auto",
+    file: options.File,
+    out: options.Out = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+    columns: options.Columns = None,
+    drop: options.Drop = None,
+    label_column: options.LabelColumn = None,
+    family: options.FamilyName = "auto",
     fixed_scale: Annotated[
-        bool, typer.Option("--fixed-scale", help="Fix the width of clusters at a value guessed from the data instead of sampling it.", rich_help_panel=_MODEL)
+        bool,
+        typer.Option("--fixed-scale", help="Fix the width of clusters at a value guessed from the data instead of sampling it.", rich_help_panel=options.MODEL),
     ] = False,
-    prior: Annotated[str, typer.Option(metavar="NAME", help=f"Prior over partitions: {', '.join(PRIORS)}.", rich_help_panel=_MODEL)] = "DirichletProcess",
+    prior: options.PriorName = "DirichletProcess",
     concentration: Annotated[
         float | None,
-        typer.Option(metavar="NUMBER", help="Fix the prior's concentration (more means more clusters); by default it is sampled.", rich_help_panel=_MODEL),
+        typer.Option(
+            metavar="NUMBER", help="Fix the prior's concentration (more means more clusters); by default it is sampled.", rich_help_panel=options.MODEL
+        ),
     ] = None,
     neighbours: Annotated[
         int | None,
