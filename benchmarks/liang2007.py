@@ -162,7 +162,7 @@ def workspace(n: int, seed: int = 0) -> tuple[Workspace, RngState]:
     """A state at the truth of panel (a)'s data, with an order of the points by random projection."""
     model, truth = model_of("gaussian", (40, 40), n)
     state, rng = MixtureState(model, truth), stream(seed)
-    room = Workspace(state, model.vectors)
+    room = Workspace(state, lambda: model.vectors)
     room.draw_order("uniform", rng)
     return room, rng
 

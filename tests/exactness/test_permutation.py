@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 import maitre as mt
 from maitre.families import REGISTRY as FAMILIES
@@ -12,7 +12,7 @@ from maitre.moves import permutation as module
 from maitre.numerics.rng import stream
 from maitre.priors import REGISTRY as PRIORS
 from maitre.priors import DirichletProcess
-from maitre.priors.dirichlet_process import draw_concentration_afresh
+from maitre.priors.dirichlet_process import draw_concentration_afresh, integrated_log_v
 from maitre.states.mixture import MixtureState, Model
 from maitre.testing import assert_invariant, compare_with_enumeration, enumerate_posterior, transition_matrix
 
@@ -238,7 +238,9 @@ def test_rows_of_counts(weighting):
         ({"method": "fast"}, "expected 'metropolis' or 'exact'"),
         ({"slope": "steep"}, "expected 'adapted', 'two_pass'"),
         ({"slope": 0}, "at least 1"),
+        ({"slope": np.inf}, "at least 1"),
         ({"epsilon": 1.0}, "from 0 to below 1"),
+        ({"weighting": "log"}, "unknown weighting 'log'"),
     ],
 )
 def test_errors(options, message):
@@ -283,3 +285,34 @@ def test_climbing_respects_a_finite_prior_and_given_moves_are_not_shared_between
         progress=False,
     )
     np.testing.assert_array_equal(posterior.labels, again.labels)
+
+
+@pytest.mark.parametrize("slope", ["two_pass", 10])
+def test_a_finite_prior_and_a_slope_beyond_it(slope):
+    model = gaussian(4, mt.priors.FiniteDirichlet(2, 1.0))
+    assert_invariant(*matrix_of(model, slope=slope, epsilon=0.0))
+
+
+@pytest.mark.parametrize(
+    ("n", "count", "prior"),
+    [(2000, 1000, mt.Gamma(1.0, 1.0)), (6, 5, mt.Gamma(1000.0, 1000.0)), (100, 5, mt.Gamma(0.01, 0.01)), (50, 50, mt.Gamma(0.5, 0.001))],
+)
+def test_the_integral_over_the_concentration(n, count, prior):
+    """Against a rule with forty thousand points around the peak."""
+    t = np.linspace(-6000.0, 60.0, 2_000_001) if prior.shape < 0.1 else np.linspace(-60.0, 15.0, 2_000_001)
+    alpha = np.exp(t)
+    log_density = (prior.shape + count - 1) * t - prior.rate * alpha + gammaln(alpha + 1.0) - gammaln(alpha + n)
+    reference = logsumexp(log_density) + np.log(t[1] - t[0]) + prior.shape * np.log(prior.rate) - gammaln(prior.shape)
+    assert integrated_log_v(n, np.array([count]), prior)[0] == pytest.approx(reference, abs=1e-9)
+
+
+def test_a_table_with_counts_among_its_columns_can_be_projected():
+    rng = np.random.default_rng(0)
+    family = mt.families.Product(
+        [((0, 1), mt.families.NormalInverseGamma()), ((2, 3, 4), mt.families.DirichletMultinomial(0.5)), ((5,), mt.families.Categorical(0.5))]
+    )
+    data = np.hstack([rng.normal(size=(12, 2)), rng.poisson(1, (12, 3)), rng.integers(0, 3, (12, 1))])
+    vectors = Model.of(data, family, DirichletProcess(1.0)).vectors
+    assert vectors.shape == (12, 8)
+    dense = vectors.toarray()
+    np.testing.assert_allclose(dense.var(axis=0)[dense.std(axis=0) > 0], 1.0)

@@ -9,6 +9,7 @@ from scipy import stats
 
 import maitre as mt
 from maitre.families.statistics import add, clear, derive, log_predictive, log_predictive_without
+from maitre.moves import Gibbs
 from maitre.numerics.draw import draw_log
 from maitre.numerics.rng import stream
 from maitre.priors import DirichletProcess
@@ -144,3 +145,12 @@ def test_a_result_that_names_something_else_than_a_model_is_not_trusted(tmp_path
     path.write_text(path.read_text().replace("maitre.families.normal_inverse_gamma:NormalInverseGamma", "os:getcwd"))
     with pytest.raises(ValueError, match="do not trust this file"):
         mt.load(tmp_path / "result")
+
+
+@pytest.mark.parametrize("family", [mt.families.DirichletMultinomial(1e-15), mt.families.Categorical(1e-15)], ids=str)
+def test_a_tiny_concentration_is_not_lost_beside_whole_counts(family):
+    z = np.random.default_rng(0).integers(0, 3, (50, 4))
+    state, rng = MixtureState(Model.of(z, family, DirichletProcess(1.0)), np.arange(50) % 10), stream(0, 0)
+    for _ in range(10):
+        Gibbs().step(state, rng)
+    assert state.log_joint == pytest.approx(state.compute_log_joint(), abs=1e-6)

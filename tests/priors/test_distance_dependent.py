@@ -131,3 +131,12 @@ def test_hyperparameters_of_the_decay_have_names():
     fixed = prior.at({"concentration": 0.5, "decay.scale": 3.0})
     assert (fixed.concentration, fixed.decay.scale, fixed.hyperpriors()) == (0.5, 3.0, {})
     assert "3 points, 2 candidates each" in fixed.in_one_line()
+
+
+def test_neighbours_at_exactly_the_radius_count():
+    grid = np.array([[i, j] for i in range(3) for j in range(3)], dtype=float)
+    assert str(neighbour_distances(grid, k=8, radius=1.0)) == str(neighbour_distances(grid, radius=1.0))
+
+
+def test_the_diagonal_is_not_looked_at():
+    assert as_distances([[np.nan, 1.0], [1.0, np.nan]]).values.tolist() == [1.0, 1.0]

@@ -59,13 +59,16 @@ def as_distances(given: Any) -> Distances:
     if isinstance(given, Distances):
         return given
     matrix = _csr(given) if sparse.issparse(given) else _csr_of_dense(given)
-    _check(matrix)
     whole = Distances(matrix.indptr, matrix.indices, matrix.data)
-    return whole.kept((whole.targets != whole.rows()) & np.isfinite(whole.values))
+    others = whole.kept(whole.targets != whole.rows())
+    _check(others)
+    return others.kept(np.isfinite(others.values))
 
 
 def _csr(given: Any) -> Any:
     _check_square(given.shape)
+    if given.format == "dia":
+        raise ValueError("a sparse matrix in diagonal form cannot tell a distance of 0 from no entry: give it as CSR or COO")
     matrix = sparse.csr_array(given, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     if matrix.nnz < given.nnz:
@@ -90,13 +93,12 @@ def _check_square(shape: tuple[int, ...]) -> None:
         )
 
 
-def _check(matrix: Any) -> None:
-    bad = np.isnan(matrix.data) | (matrix.data < 0.0)
+def _check(distances: Distances) -> None:
+    bad = np.isnan(distances.values) | (distances.values < 0.0)
     if bad.any():
         position = int(np.flatnonzero(bad)[0])
-        row = int(np.searchsorted(matrix.indptr, position, side="right")) - 1
         raise ValueError(
-            f"the distance in row {row}, column {matrix.indices[position]} is {matrix.data[position]:g}; expected a number of at least 0 (infinity, or no entry, for points that are not to be linked)"
+            f"the distance in row {distances.rows()[position]}, column {distances.targets[position]} is {distances.values[position]:g}; expected a number of at least 0 (infinity, or no entry, for points that are not to be linked)"
         )
 
 
@@ -143,7 +145,9 @@ def _nearest(tree: KDTree, k: int, radius: float, exponent: float) -> Distances:
     """Ties broken by position; a point is never its own neighbour, also where others sit on the same place."""
     n = tree.n
     k = min(k, n - 1)
-    distances, targets = tree.query(tree.data, k=np.arange(1, k + 2), p=exponent, distance_upper_bound=radius)
+    distances, targets = tree.query(
+        tree.data, k=np.arange(1, k + 2), p=exponent, distance_upper_bound=np.nextafter(radius, np.inf)
+    )  # the bound itself is left out
     own = targets == np.arange(n)[:, None]
     own[:, -1] |= ~own.any(axis=1)  # hidden behind k + 1 others on its own place: the last of them goes
     distances, targets = distances[~own].reshape(n, k), targets[~own].reshape(n, k)

@@ -123,10 +123,11 @@ def split_columns(data: Any, coordinates: Sequence[Any], names: Any = None) -> t
     """
     table = as_data(data)
     names = list(range(table.shape[1])) if names is None else list(names)
-    unknown = [name for name in coordinates if name not in names]
+    wanted = [coordinates] if isinstance(coordinates, (str, int)) else list(coordinates)
+    unknown = [name for name in wanted if name not in names and not (isinstance(name, int) and 0 <= name < len(names))]
     if unknown:
         raise ValueError(f"there is no column {unknown[0]!r} for coordinates; the columns are {', '.join(map(str, names[:20]))}")
-    where = [names.index(name) for name in coordinates]
+    where = [names.index(name) if name in names else name for name in wanted]
     other = [position for position in range(len(names)) if position not in where]
     if not other:
         raise ValueError("all columns are coordinates, so nothing is observed: leave coordinates=None to cluster by them as well")

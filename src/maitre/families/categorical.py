@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from maitre.data.validation import category_codes, dense_matrix
 from maitre.families.base import ConjugateFamily, Example
@@ -104,7 +105,7 @@ class CategoricalStatistics(NamedTuple):
     def log_predictive_without(s, k: int, i: int) -> float:
         value = 0.0
         for t in range(s.start[i], s.start[i + 1]):
-            value += fast_log((s.base[s.rows[t]] + (s.seen[s.rows[t], k] - 1.0)) / (s.column_base[s.columns[t]] + (s.column_seen[s.columns[t], k] - 1.0)))
+            value += fast_log((s.base[s.rows[t]] + (s.seen[s.rows[t], k] - 1)) / (s.column_base[s.columns[t]] + (s.column_seen[s.columns[t], k] - 1)))
         return value
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
@@ -211,9 +212,12 @@ class Categorical(ConjugateFamily):
     def defaults(self, data: tuple[Ints, list[Any]]) -> dict[str, Any]:
         return {"levels": [[getattr(level, "item", lambda level=level: level)() for level in column] for column in data[1]]}
 
-    def vectors(self, data: tuple[Ints, list[Any]]) -> Floats:
+    def vectors(self, data: tuple[Ints, list[Any]]) -> sparse.csr_matrix:
+        """A column of 0 and 1 for each level; a missing entry has none."""
         codes, levels = data
-        return np.hstack([codes[:, [d]] == np.arange(len(kinds)) for d, kinds in enumerate(levels)]).astype(np.float64)
+        first = np.concatenate([[0], np.cumsum([len(kinds) for kinds in levels])])
+        row, column = np.nonzero(codes >= 0)
+        return sparse.csr_matrix((np.ones(len(row)), (row, first[column] + codes[row, column])), shape=(len(codes), int(first[-1])))
 
     def encode(self, data: tuple[Ints, list[Any]]) -> tuple[Ints, Counts, Counts, Ints]:
         codes, levels = data

@@ -102,11 +102,11 @@ class DirichletMultinomialStatistics(NamedTuple):
 
     def log_predictive_without(s, k: int, i: int) -> float:
         """Counting down from N_w: the factors are η_w + N_w − 1 − j."""
-        value = math.lgamma(s.concentration + (s.total[k] - s.length[i])) - s.log_gamma_total[k]
+        value = math.lgamma(s.concentration + (int(s.total[k]) - int(s.length[i]))) - s.log_gamma_total[k]
         product, factors = 1.0, 0
         for t in range(s.token_start[i], s.token_start[i + 1]):
             w = s.token_words[t]
-            product *= s.base[w] + (s.seen[w, k] - 1.0 - s.token_extra[t])
+            product *= s.base[w] + (s.seen[w, k] - 1 - int(s.token_extra[t]))  # whole numbers first: a tiny base would be lost beside them
             factors += 1
             if factors == 16:
                 value += math.log(product)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import literal_unroll
+from scipy import sparse
 
 from maitre.data.validation import column_variances
 from maitre.families.base import ConjugateFamily, Example, Family
@@ -206,11 +207,18 @@ class Product(ConjugateFamily):
     def with_defaults(self, data: tuple[Any, ...]) -> Self:
         return type(self)([(columns, family.with_defaults(part)) for (columns, family), part in zip(self.groups, data, strict=True)])
 
-    def vectors(self, data: tuple[Any, ...]) -> Floats:
-        """The groups' vectors side by side, each column scaled to unit variance."""
-        blocks = [np.asarray(family.vectors(part), dtype=np.float64) for (_, family), part in zip(self.groups, data, strict=True)]
-        joined = np.hstack(blocks)
-        return joined / np.sqrt(column_variances(joined))
+    def vectors(self, data: tuple[Any, ...]) -> Any:
+        """The groups' vectors side by side, each column scaled to unit variance; sparse if one of them is."""
+        blocks = [family.vectors(part) for (_, family), part in zip(self.groups, data, strict=True)]
+        if not any(sparse.issparse(block) for block in blocks):
+            joined = np.hstack([np.asarray(block, dtype=np.float64) for block in blocks])
+            return joined / np.sqrt(column_variances(joined))
+        stacked = sparse.csr_matrix(sparse.hstack(blocks), dtype=np.float64)
+        means = np.asarray(stacked.mean(axis=0)).ravel()
+        variances = np.asarray(stacked.multiply(stacked).mean(axis=0)).ravel() - means**2
+        scale = 1.0 / np.sqrt(np.where(variances > 0.0, variances, 1.0))
+        stacked.data *= scale[stacked.indices]
+        return stacked
 
     def encode(self, data: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(family.encode(part) for (_, family), part in zip(self.groups, data, strict=True))

@@ -30,6 +30,9 @@ class Move(ABC):
     exact: bool = True  # after burn-in
     climbing: bool = False  # at present: looking for clusters rather than sampling
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     @abstractmethod
     def check(self, model: Model) -> None:
         """Raise a `ValueError` that names the pair if the move cannot run on this model."""

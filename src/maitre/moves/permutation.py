@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -90,8 +91,10 @@ class Permutation(Move):
                 raise ValueError(f"unknown order {name!r}; expected 'uniform', 'scan' or 'projections'")
         if method not in ("metropolis", "exact"):
             raise ValueError(f"method is {method!r}; expected 'metropolis' or 'exact'")
-        if (isinstance(slope, str) and slope not in ("adapted", "two_pass")) or (not isinstance(slope, str) and not slope >= 1):
+        if (isinstance(slope, str) and slope not in ("adapted", "two_pass")) or (not isinstance(slope, str) and not 1 <= slope < math.inf):
             raise ValueError(f"slope is {slope!r}; expected 'adapted', 'two_pass', or a number of clusters of at least 1")
+        if weighting not in (None, "counts", "sqrt", "tfidf"):
+            raise ValueError(f"unknown weighting {weighting!r}; expected 'counts', 'sqrt' or 'tfidf'")
         if not 0.0 <= epsilon < 1.0 or probation < 0 or (widest is not None and widest <= probation):
             raise ValueError(
                 f"epsilon={epsilon}, probation={probation}, widest={widest}: expected a share from 0 to below 1, a number of points of at least 0, and more segments than that"
@@ -146,7 +149,7 @@ class Permutation(Move):
         if not self.frozen:
             self._seen.append(state.n_clusters)
         if self._room is None or self._room.state is not state:
-            self._room = Workspace(state, self._vectors(state.model))
+            self._room = Workspace(state, partial(self._vectors, state.model))
         room = self._room
         if self.climbing and self._rest > 0:
             self._rest -= 1
@@ -180,12 +183,13 @@ class Permutation(Move):
         evaluations, supported, kept = room.sum(slope, self.beam, rng)
         labels, new = room.drawn()
         log_ratio = float(log_a(np.array([new]))[0] - log_a(np.array([old]))[0]) + slope * (old - new)
-        if self.slope == "two_pass" and new != old:  # the way back has its own slope, sum and beam
+        allowed = math.isfinite(log_ratio)  # by a finite prior
+        if self.slope == "two_pass" and new != old and allowed:  # the way back has its own slope, sum and beam
             back, log_sum = local_slope(log_a, new, room.n), room.log_g[-1]
             more, supported, _ = room.sum(back, self.beam, rng, mode=SUM)
             log_ratio += (back - slope) * old + log_sum - room.log_g[-1]
             evaluations += more
-        accepted = supported and not math.isnan(log_ratio) and draw_event(log_ratio, rng)
+        accepted = allowed and supported and draw_event(log_ratio, rng)
         if accepted:
             state.seat(labels)
         return Report(_COST * (cost + evaluations), 1, int(accepted), {"beam": kept / room.n, "outside_beam": float(not supported)})
@@ -218,11 +222,11 @@ class Permutation(Move):
 
 
 def local_slope(log_a: Callable[[Ints], Floats], n_clusters: float, n: int) -> float:
-    """The slope of a function of the number of clusters, from its possible neighbours."""
-    middle = round(n_clusters)
-    values = log_a(np.arange(max(1, middle - 1), min(n, middle + 1) + 1))
+    """The slope of a function of the number of clusters, from the neighbours of that number, or of the nearest that is possible."""
+    values = log_a(np.arange(1, min(n, round(n_clusters) + 1) + 1))
     possible = np.flatnonzero(np.isfinite(values))
-    low, high = possible[0], possible[-1]
+    high = int(possible[-1]) if len(possible) else 0
+    low = max(high - 2, 0)
     return float(values[high] - values[low]) / (high - low) if high > low else 0.0
 
 
@@ -234,14 +238,19 @@ def redraw_concentration(state: MixtureState, rng: Any) -> None:
 class Workspace:
     """What the move needs beside a state: slots for segments, an order, and the arrays of the dynamic program."""
 
-    def __init__(self, state: MixtureState, vectors: Any) -> None:
-        self.state, self.vectors = state, vectors
+    def __init__(self, state: MixtureState, get_vectors: Callable[[], Any]) -> None:
+        self.state, self.get_vectors = state, get_vectors
         self.n = state.model.n
         self.order, self.old_start, self.back = np.empty(self.n, dtype=np.int64), np.empty(self.n, dtype=np.int64), np.zeros(self.n + 1, dtype=np.int64)
         self.log_g: Floats = np.zeros(self.n + 1)
         self.log_factorial: Floats = gammaln(np.arange(self.n + 2) + 1.0)
         self.scan_room: Floats | None = None
         self.capacity = _FIRST_CAPACITY
+
+    @cached_property
+    def vectors(self) -> Any:
+        """The points as vectors; asked for only by projections."""
+        return self.get_vectors()
 
     @property
     def capacity(self) -> int:
@@ -289,7 +298,10 @@ class Workspace:
         self.log_size[1:] -= np.log(np.arange(1, self.n + 2))
         self.scan_room = np.zeros((4, self.n))
         run = order_by_scan if state.compiled else order_by_scan.python
-        return int(run(self.slots(), self.order, self.old_start, self.capacity, np.zeros(self.n), np.zeros(self.n), rng))
+        evaluations = int(run(self.slots(), self.order, self.old_start, self.capacity, np.zeros(self.n), np.zeros(self.n), rng))
+        if evaluations < 0:
+            raise ValueError(NOT_A_NUMBER_MESSAGE.format(point=self.order[-1 - evaluations]))
+        return evaluations
 
     def _group(self, clusters: Ints, points: Ints, rank: Ints) -> None:
         rank[clusters] = np.arange(len(clusters))

@@ -232,7 +232,10 @@ def group(labels: Slots, rank: Ints, points: Ints, n_clusters: int, order: Ints,
 
 @kernel
 def order_by_scan(s: Any, order: Ints, old_start: Ints, slot: int, weights: Floats, scratch: Floats, rng: Any) -> int:
-    """A Markov scan of each cluster: its first point uniform, each next one in proportion to its predictive given the point before, among those left."""
+    """A Markov scan of each cluster: its first point uniform, each next one in proportion to its predictive given the point before, among those left.
+
+    Returns the number of evaluations, or −1 − the position where a density was no number.
+    """
     evaluations = 0
     for r in range(len(order)):
         first = old_start[r]
@@ -247,6 +250,8 @@ def order_by_scan(s: Any, order: Ints, old_start: Ints, slot: int, weights: Floa
                     weights[t] = log_predictive(s, slot, order[position + t])
                 evaluations += left
                 chosen = draw_log(weights, left, scratch, rng)
+                if chosen < 0:
+                    return -1 - position
             order[position], order[position + chosen] = order[position + chosen], order[position]
             clear(s, slot)
             add(s, slot, order[position])

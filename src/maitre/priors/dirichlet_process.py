@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
-from scipy.special import gammaln, logsumexp
+from scipy.special import digamma, gammaln, logsumexp
 
 from maitre.numerics.arrays import Floats
 from maitre.numerics.distributions import Gamma, Hyperparameter
@@ -50,42 +50,54 @@ def draw_concentration(alpha: float, n: int, n_clusters: int, prior: Gamma, rng:
     return min(max(gamma(shape, rng) / rate, 1e-300), 1e300)
 
 
-def _log_density_of_log_concentration(t: Any, n: int, n_clusters: int, prior: Gamma) -> Any:
+def _log_density(t: Any, n: int, n_clusters: Any, prior: Gamma) -> Any:
     """log [V(n, K) p(α) α] at α = e^t, up to the prior's normaliser: concave in t, because −Σ_j log(e^t + j) is."""
     alpha = np.exp(t)
-    return (prior.shape + n_clusters) * t - prior.rate * alpha + gammaln(alpha) - gammaln(alpha + n)
+    return (prior.shape + n_clusters - 1.0) * t - prior.rate * alpha + gammaln(alpha + 1.0) - gammaln(alpha + n)
 
 
-def _grid(n: int, prior: Gamma) -> Floats:
-    """Points in t = log α for the trapezoid rule, which converges geometrically here: the integrand is analytic within π of the line and both tails reach e^−45."""
-    low = min(-45.0 / prior.shape, 0.0) + math.log(prior.shape / prior.rate) - 10.0
-    return np.arange(low, math.log((n + prior.shape + 800.0) / prior.rate), 0.1)
+def _where(rises: Callable[[Floats], Any], low: Floats, high: Floats) -> Floats:
+    """By bisection, where each of several decreasing signs changes."""
+    for _ in range(70):
+        middle = 0.5 * (low + high)
+        low, high = np.where(rises(middle), middle, low), np.where(rises(middle), high, middle)
+    return 0.5 * (low + high)
+
+
+def _ranges(n: int, counts: Floats, prior: Gamma) -> tuple[Floats, Floats, Floats]:
+    """Of log α | K, for each K: where the density has fallen by e^−50 on the left, its mode, and where it has fallen so on the right."""
+
+    def slope(t: Floats) -> Any:  # α (ψ(α + n) − ψ(α)) = Σ_j α / (α + j) rises from 1 to n
+        alpha = np.exp(t)
+        return prior.shape + counts - 1.0 - prior.rate * alpha - alpha * (digamma(alpha + n) - digamma(alpha + 1.0))
+
+    mode = _where(lambda t: slope(t) > 0.0, np.full(len(counts), -700.0), np.full(len(counts), 700.0))
+    floor = _log_density(mode, n, counts, prior) - 50.0
+    left = -_where(lambda t: _log_density(-t, n, counts, prior) > floor, -mode, np.full(len(counts), 60.0 / prior.shape) + 100.0 - mode)
+    return left, mode, _where(lambda t: _log_density(t, n, counts, prior) > floor, mode, np.full(len(counts), 700.0))
+
+
+def _log_total(left: float, right: float, n: int, n_clusters: int, prior: Gamma) -> float:
+    """log ∫ e^density dt by the trapezoid rule, which converges geometrically for such a density: smooth, with tails that reach e^−50."""
+    t = np.linspace(left, right, max(400, math.ceil((right - left) / 0.1)))
+    return float(logsumexp(_log_density(t, n, n_clusters, prior)) + math.log(t[1] - t[0]))
 
 
 def integrated_log_v(n: int, counts: npt.NDArray[np.int64], prior: Gamma) -> Floats:
     """log ∫ V_α(n, K) p(α) dα for numbers of clusters K."""
-    t = _grid(n, prior)
-    constant = prior.shape * math.log(prior.rate) - gammaln(prior.shape) + math.log(t[1] - t[0])
-    return np.array([constant + logsumexp(_log_density_of_log_concentration(t, n, int(k), prior)) for k in counts])
+    constant = prior.shape * math.log(prior.rate) - gammaln(prior.shape)
+    left, _, right = _ranges(n, counts.astype(np.float64), prior)
+    return np.array([constant + _log_total(a, b, n, int(k), prior) for a, b, k in zip(left, right, counts, strict=True)])
 
 
 def draw_concentration_afresh(n: int, n_clusters: int, prior: Gamma, rng: RngState) -> float:
     """α | K, n, whatever α was before: rejection from Devroye's (1984) envelope of a log-concave density f with mode m, f(t) ≤ f(m) min(1, e^(1 − f(m)|t − m|))."""
-    grid = _grid(n, prior)
-    values = _log_density_of_log_concentration(grid, n, n_clusters, prior)
-    best = int(np.argmax(values))
-    found = minimize_scalar(
-        lambda t: -_log_density_of_log_concentration(t, n, n_clusters, prior),
-        bounds=(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]),
-        method="bounded",
-    )
-    highest = -float(found.fun)
-    height = (
-        1.0 / float(np.sum(np.exp(values - highest)) * (grid[1] - grid[0])) * (1.0 - 1e-6)
-    )  # f(m), with a margin for its own error on the side of more rejections
+    left, mode, right = (float(bound[0]) for bound in _ranges(n, np.array([float(n_clusters)]), prior))
+    highest = float(_log_density(mode, n, n_clusters, prior))
+    height = math.exp(highest - _log_total(left, right, n, n_clusters, prior)) * (1.0 - 1e-6)  # f(m), with a margin on the side of more rejections
     while True:
         place = 2.0 * uniform(rng)
         distance, log_bound = (place, 0.0) if place < 1.0 else (1.0 - math.log(place - 1.0), math.log(place - 1.0))
-        t = float(found.x) + (distance if uniform(rng) < 0.5 else -distance) / height
-        if math.log(uniform(rng)) + log_bound <= float(_log_density_of_log_concentration(t, n, n_clusters, prior)) - highest - 1e-6:
-            return math.exp(t)
+        t = mode + (distance if uniform(rng) < 0.5 else -distance) / height
+        if math.log(uniform(rng)) + log_bound <= float(_log_density(min(t, 700.0), n, n_clusters, prior)) - highest - 1e-6:
+            return min(max(math.exp(t), 1e-300), 1e300)

@@ -214,7 +214,7 @@ class LinksState(ClusterState):
         for i in np.linspace(0, n - 1, min(n, 50)).astype(np.int64):
             followers = np.flatnonzero((links == i) & (np.arange(n) != i))
             assert sorted(_listed(self.seating, int(i))) == followers.tolist(), f"the list of those who link to point {i} is wrong"
-        fresh = LinksState(self.model, links, self.compiled)
+        fresh = LinksState(self.model, np.full(n, -1), self.compiled)
         fresh.prior, fresh.family = self.prior, self.family
         fresh.candidates = fresh._candidates()
         fresh._seat(links)
