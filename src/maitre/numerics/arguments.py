@@ -1,0 +1,74 @@
+"""The door for arguments: each kind of value is checked by one function, which returns it as a plain Python value or raises a `ValueError` that says what was given,
+what was expected and, where it helps, what to do. Data have a door of their own (`maitre.data.validation`)."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+MOST = 2**53  # whole numbers up to here are exact as floats
+
+
+def _wrong(name: str, value: Any, expected: str) -> ValueError:
+    given = repr(value)
+    return ValueError(f"{name} is {given if len(given) <= 80 else given[:77] + '…'}; expected {expected}")
+
+
+def whole_number(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
+    """A whole number between two bounds; a float that is one counts, a truth value does not.
+
+    >>> whole_number("draws", 10.0)
+    10
+    >>> whole_number("draws", -1)
+    Traceback (most recent call last):
+    ValueError: draws is -1; expected a whole number of at least 0
+    """
+    expected = f"a whole number of at least {least}" + (f" and at most {most}" if most != MOST else "")
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real) or not math.isfinite(value) or int(value) != value:
+        raise _wrong(name, value, expected)
+    if not least <= int(value) <= most:
+        raise _wrong(name, value, expected)
+    return int(value)
+
+
+def number(name: str, value: Any, above: float | None = None, least: float | None = None, below: float | None = None, most: float | None = None) -> float:
+    """A finite real number within bounds.
+
+    >>> number("time_budget", 2, above=0)
+    2.0
+    """
+    limits = [f"{word} {limit:g}" for word, limit in (("above", above), ("of at least", least), ("below", below), ("of at most", most)) if limit is not None]
+    expected = " ".join(["a finite number", " and ".join(limits)]).strip()
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise _wrong(name, value, expected)
+    try:
+        result = float(value)
+    except OverflowError:
+        raise _wrong(name, value, expected) from None
+    inside = (above is None or result > above) and (least is None or result >= least) and (below is None or result < below) and (most is None or result <= most)
+    if not math.isfinite(result) or not inside:
+        raise _wrong(name, value, expected)
+    return result
+
+
+def one_of(name: str, value: Any, known: Iterable[str]) -> str:
+    """One of several words.
+
+    >>> one_of("queue", "level", ("best-first", "level"))
+    'level'
+    """
+    names = tuple(known)
+    if not isinstance(value, str) or value not in names:
+        raise _wrong(name, value, f"one of {', '.join(map(repr, names))}")
+    return value
+
+
+def truth(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise _wrong(name, value, "True or False")
+    return bool(value)
