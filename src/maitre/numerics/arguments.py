@@ -28,11 +28,12 @@ def whole_number(name: str, value: Any, least: int = 0, most: int = MOST) -> int
     ValueError: draws is -1; expected a whole number of at least 0
     """
     expected = f"a whole number of at least {least}" + (f" and at most {most}" if most != MOST else "")
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real) or not math.isfinite(value) or int(value) != value:
+    if isinstance(value, (bool, np.bool_)) or not (isinstance(value, numbers.Integral) or (isinstance(value, numbers.Real) and float(value).is_integer())):
         raise _wrong(name, value, expected)
-    if not least <= int(value) <= most:
+    result = int(value) if isinstance(value, numbers.Integral) else int(float(value))
+    if not least <= result <= most:
         raise _wrong(name, value, expected)
-    return int(value)
+    return result
 
 
 def number(name: str, value: Any, above: float | None = None, least: float | None = None, below: float | None = None, most: float | None = None) -> float:
