@@ -28,10 +28,9 @@ from threadpoolctl import threadpool_limits
 
 import maitre as mt
 from maitre.chains.run import run_chain
+from maitre.model import Model
 from maitre.moves import resolve
 from maitre.numerics.rng import stream
-from maitre.sampling import starting_state
-from maitre.states.mixture import Model
 
 SAMPLERS = ("gibbs", "gibbs+split_merge", "gibbs+permutation", "gibbs+split_merge+permutation")
 SEEDS = range(5)

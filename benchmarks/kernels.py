@@ -18,12 +18,13 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 import maitre as mt
+from maitre.model import Model
 from maitre.moves.gibbs import Gibbs
 from maitre.numerics.compilation import compiled
 from maitre.numerics.draw import draw_log
 from maitre.numerics.rng import stream
 from maitre.priors import DirichletProcess
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 
 DATA = Path(os.environ.get("MAITRE_DATA", "../shared/data"))
 REFERENCE_GFLOPS = 48.0

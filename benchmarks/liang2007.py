@@ -34,13 +34,13 @@ from scipy.special import gammaln
 from threadpoolctl import threadpool_limits
 
 import maitre as mt
+from maitre.chains.starts import initial_labels, seated
+from maitre.model import Model
 from maitre.moves import Composed, Gibbs, Permutation, PriorHyperparameters, SplitMerge
 from maitre.moves.permutation import Beam, Workspace, local_slope
 from maitre.moves.segments import SUM
 from maitre.numerics.rng import RngState, stream
-from maitre.sampling import seated
-from maitre.states.initial import initial_labels
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 
 SAMPLERS = {"GIBBS": "g", "GIBBS+SPLITMERGE": "gs", "GIBBS+PERM": "gp", "GIBBS+SPLITMERGE+PERM": "gsp"}
 COLOURS = dict(zip(SAMPLERS, ("#888888", "#d98032", "#3b76af", "#2f8f4e"), strict=True))

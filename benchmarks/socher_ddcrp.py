@@ -32,11 +32,11 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 import maitre as mt
+from maitre.chains.starts import seated
+from maitre.model import Model
 from maitre.moves import Links
 from maitre.numerics.rng import stream
 from maitre.partitions import adjusted_rand, mutual_information, rand
-from maitre.sampling import seated
-from maitre.states.mixture import Model
 
 DATA = Path(os.environ.get("MAITRE_DATA", "../shared/data"))
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,9 +18,10 @@ from maitre.cli.folder import ENTRIES
 from maitre.cli.main import run
 from maitre.data.simulate import gaussian_clusters
 from maitre.families import ConjugateFamily
+from maitre.model import Model
 from maitre.numerics.rng import stream
 from maitre.optimize.pipeline import Plan, Search
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 
 GAUSSIAN = mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0)
 PRIOR = mt.priors.DirichletProcess(1.0)

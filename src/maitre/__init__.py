@@ -11,9 +11,8 @@ from typing import Any
 from maitre import families, moves, partitions, priors
 from maitre.numerics.distributions import Beta, Gamma
 from maitre.posterior.posterior import Posterior
-from maitre.posterior.storage import load
 from maitre.priors import decays
-from maitre.sampling import sample
+from maitre.sampling import load, resume, sample
 from maitre.searching import Found, search
 
 __version__ = "0.1.0"
@@ -33,6 +32,7 @@ __all__ = [
     "moves",
     "partitions",
     "priors",
+    "resume",
     "sample",
     "search",
 ]

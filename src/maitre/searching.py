@@ -12,18 +12,17 @@ from typing import Any
 import numpy as np
 
 from maitre.chains.progress import Progress
-from maitre.data.validation import as_data
 from maitre.engines.threads import run_all
 from maitre.families.base import ConjugateFamily, Family
 from maitre.families.statistics import mergeable
+from maitre.model import Model
 from maitre.numerics.arrays import Ints
 from maitre.numerics.rng import stream
 from maitre.optimize.pipeline import ROUNDS, Outcome, Plan, Search, Stage, warm_up
 from maitre.optimize.scores import ORDERS, SCORES, has_bounds
 from maitre.posterior.posterior import Posterior
 from maitre.priors.base import GibbsTypePrior, Prior
-from maitre.sampling import as_family, as_prior
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 
 QUEUES = ("best-first", "level")
 
@@ -64,8 +63,8 @@ class Found:
     def as_posterior(self) -> Posterior:
         """The partition as a posterior of a single draw, which can predict and be saved; it is not a draw, so `exact` is false."""
         traces = {"log_joint": self.log_joint, "n_clusters": float(self.n_clusters), **self.hyperparameters}
-        values = {name: np.array([[value]]) for name, value in traces.items()}
-        return Posterior(self.model, self.labels[None, None].astype(np.int32), values, self.settings, exact=False, interrupted=not self.complete)
+        draws = {name: np.array([[value]]) for name, value in traces.items()} | {"labels": self.labels[None, None].astype(np.int32)}
+        return Posterior(self.model, draws, self.settings, exact=False, interrupted=not self.complete)
 
     def summary(self) -> str:
         """A few lines to read."""
@@ -123,11 +122,10 @@ def search(
     >>> found.labels, found.optimal
     (array([0, 0, 1, 1]), True)
     """
-    data = as_data(data)
     if not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ValueError(f"seed is {seed!r}; expected a whole number of at least 0")
     orders = (*([order] if isinstance(order, str) else order), *["random"] * restarts)
-    model = Model.of(data, as_family(family, data), as_prior(prior))
+    model = Model.of(data, family, prior)
     plan = Plan(beam, score, queue, orders, diversity, refine, rounds if rounds is not None or time_budget is not None else ROUNDS)
     _check(model, plan, restarts, time_budget)
     settings = {

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import maitre as mt
-from maitre.chains.storage import DrawStore
 
 RNG = np.random.default_rng(3)
 X = np.concatenate([RNG.normal(size=(40, 2)), RNG.normal(size=(40, 2)) + 8.0])
@@ -64,7 +63,8 @@ def test_shapes_and_canonical_labels():
 
 
 def test_the_log_joint_is_that_of_the_draw():
-    from maitre.states.mixture import MixtureState, Model
+    from maitre.model import Model
+    from maitre.states.mixture import MixtureState
 
     prior, family = mt.priors.DirichletProcess(1.3), mt.families.NormalInverseGamma()
     posterior = mt.sample(X, family=family, prior=prior, draws=5, burn_in=5, chains=1, progress=False)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from maitre.families import REGISTRY as FAMILIES
+from maitre.model import Model
 from maitre.moves.gibbs import reseat_points
 from maitre.priors import REGISTRY as PRIORS
-from maitre.states.mixture import Model
 from maitre.testing import assert_invariant, enumerate_posterior, transition_matrix
 
 CASES = [

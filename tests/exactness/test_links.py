@@ -6,6 +6,7 @@ from scipy import sparse
 
 import maitre as mt
 from maitre.families import REGISTRY as FAMILIES
+from maitre.model import Model
 from maitre.moves import ExplicitLinks, Links, PriorHyperparameters
 from maitre.moves import explicit_links as explicit_module
 from maitre.moves import links as links_module
@@ -15,7 +16,6 @@ from maitre.partitions.enumeration import all_partitions
 from maitre.posterior.diagnostics import effective_sample_size
 from maitre.priors import DirichletProcess, DistanceDependent
 from maitre.states.links import LinksState
-from maitre.states.mixture import Model
 from maitre.testing import assert_invariant, compare_with_enumeration, enumerate_links, transition_matrix
 from maitre.testing.links import components_of
 
@@ -139,7 +139,7 @@ def test_forgetting_links_that_close_a_cycle_fails():
     """As if links into the points behind were impossible, as they are for points in time."""
 
     def step(state, rng):
-        from maitre.states.seating import find_behind
+        from maitre.states.link_lists import find_behind
 
         behind = state.seating.members[: find_behind(state.seating, 0, -1, 4)].copy()
         row = slice(state.candidates.start[0], state.candidates.start[1])

@@ -7,13 +7,14 @@ from scipy.special import gammaln, logsumexp
 
 import maitre as mt
 from maitre.families import REGISTRY as FAMILIES
+from maitre.model import Model
 from maitre.moves import Gibbs, Permutation
 from maitre.moves import permutation as module
 from maitre.numerics.rng import stream
 from maitre.priors import REGISTRY as PRIORS
 from maitre.priors import DirichletProcess
 from maitre.priors.dirichlet_process import draw_concentration_afresh, integrated_log_v
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 from maitre.testing import assert_invariant, compare_with_enumeration, enumerate_posterior, transition_matrix
 
 FIRST_AND_OTHERS = [pytest.param(p, marks=[pytest.mark.long] * (i > 0)) for cls in PRIORS.values() for i, p in enumerate(cls.EXAMPLES)]

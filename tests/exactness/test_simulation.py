@@ -15,10 +15,11 @@ from maitre.families import (
     NormalInverseWishart,
     Product,
 )
+from maitre.model import Model
 from maitre.moves import Auxiliary, FamilyHyperparameters, Gibbs, PriorHyperparameters, resolve
 from maitre.numerics.rng import stream
 from maitre.priors import DirichletProcess, FiniteDirichlet, MixtureOfFiniteMixtures, PitmanYor
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 from maitre.testing import compare_with_enumeration, enumerate_posterior, geweke
 
 G = mt.Gamma

@@ -7,12 +7,13 @@ import pytest
 
 import maitre as mt
 from maitre.families import REGISTRY as FAMILIES
+from maitre.model import Model
 from maitre.moves import SplitMerge, split_merge
 from maitre.moves.split_merge import propose_many
 from maitre.numerics.rng import stream
 from maitre.priors import REGISTRY as PRIORS
 from maitre.priors import DirichletProcess
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 from maitre.testing import assert_invariant, compare_with_enumeration, enumerate_posterior, transition_matrix
 
 ALL_PRIORS = [p for cls in PRIORS.values() for p in cls.EXAMPLES]

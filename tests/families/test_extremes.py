@@ -9,11 +9,12 @@ from scipy import stats
 
 import maitre as mt
 from maitre.families.statistics import add, clear, derive, log_predictive, log_predictive_without
+from maitre.model import Model
 from maitre.moves import Gibbs
 from maitre.numerics.draw import draw_log
 from maitre.numerics.rng import stream
 from maitre.priors import DirichletProcess
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 
 RNG = np.random.default_rng(0)
 

@@ -7,8 +7,9 @@ from scipy import stats
 
 import maitre as mt
 from maitre.families.statistics import add, clear, derive, log_marginal, log_predictive
+from maitre.model import Model
 from maitre.priors import DirichletProcess
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 
 
 def filled(family, data, members):

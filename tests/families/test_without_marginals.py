@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import maitre as mt
+from maitre.model import Model
 from maitre.moves import Auxiliary
 from maitre.numerics.rng import log_gamma_variate, stream
 from maitre.priors import DirichletProcess
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 from maitre.testing import compare_with_enumeration, enumerate_posterior
 
 COUNTS = np.array([0.0, 1.0, 4.0, 6.0, 2.0])

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import maitre as mt
+from maitre.model import Model
 from maitre.moves import Auxiliary, Composed, Gibbs, Move, Report, resolve
 from maitre.priors import DirichletProcess
-from maitre.states.mixture import Model
 
 MODEL = Model.of(np.arange(12.0)[:, None], mt.families.NormalInverseGamma(), DirichletProcess(1.0))
 

@@ -6,12 +6,13 @@ import pytest
 import maitre as mt
 from maitre.data.simulate import gaussian_clusters
 from maitre.families import REGISTRY as FAMILIES
+from maitre.model import Model
 from maitre.numerics.draw import Tempered, draw_log
 from maitre.numerics.rng import stream
 from maitre.optimize.ascent import ascend_hyperparameters
 from maitre.optimize.refine import climb, climb_once, kept_if_better, reheat, reseat, shake, try_merges, try_splits
 from maitre.priors import REGISTRY as PRIORS
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 from maitre.testing import enumerate_posterior
 
 

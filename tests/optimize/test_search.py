@@ -6,6 +6,7 @@ import pytest
 import maitre as mt
 from maitre.families import REGISTRY as FAMILIES
 from maitre.families.statistics import add, clear, derive, log_bound, log_bound_given, log_predictive
+from maitre.model import Model
 from maitre.numerics.rng import stream
 from maitre.optimize.best_first import BestFirst
 from maitre.optimize.level import Level
@@ -15,7 +16,7 @@ from maitre.optimize.tree import BEST, N_QUEUED, SCORE, path_labels
 from maitre.partitions.enumeration import all_partitions
 from maitre.partitions.labels import canonical
 from maitre.priors import REGISTRY as PRIORS
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 from maitre.testing import enumerate_posterior
 
 GAUSSIAN = mt.families.KnownCovarianceGaussian(0.0, 9.0, 1.0)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import maitre as mt
+from maitre.model import Model
 from maitre.moves import ExplicitLinks, Links
 from maitre.moves.links import relink_points
 from maitre.numerics.rng import stream
 from maitre.priors import DistanceDependent
 from maitre.states.links import LinksState
-from maitre.states.mixture import Model
 
 RNG = np.random.default_rng(0)
 PLACES = RNG.uniform(size=(200, 2))

@@ -3,15 +3,16 @@ import pytest
 from scipy import sparse
 
 import maitre as mt
+from maitre.chains.starts import initial_labels, most_clusters
 from maitre.families.statistics import add, refresh, remove
+from maitre.model import Model
 from maitre.moves.gibbs import Gibbs
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_below
 from maitre.numerics.rng import stream
 from maitre.partitions import canonical
 from maitre.priors import DirichletProcess
-from maitre.states.initial import initial_labels, most_clusters
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4)) * [1.0, 10.0, 0.1, 3.0] + 5.0 * RNG.integers(0, 3, size=(60, 1))

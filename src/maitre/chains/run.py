@@ -1,36 +1,209 @@
-"""A chain as a generator: one item per iteration."""
+"""Running the chains of a model, from their starts or from checkpoints, into a posterior: on threads, with progress, until the end, a time budget or Ctrl-C."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import tempfile
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
 
-from maitre.moves.compose import Composed
-from maitre.numerics.rng import RngState
-from maitre.states.base import State
+from maitre.chains.chain import Chain, advance, begin, go_on
+from maitre.chains.progress import Progress
+from maitre.chains.recorder import MEMORY_BUDGET, Memory, bytes_needed
+from maitre.chains.settings import Settings
+from maitre.chains.starts import parse_init
+from maitre.engines.base import SERIAL
+from maitre.engines.threads import run_all
+from maitre.model import Model
+from maitre.moves import Composed, resolve, state_of
+from maitre.posterior.folder import Checkpoint, Configuration, RunFolder, Stored, read_run
+from maitre.posterior.posterior import Posterior
+from maitre.posterior.stored import in_memory
 
 
-class Iteration(NamedTuple):
-    """Where a chain is. `draw` is the number of the draw to keep, or −1."""
+@dataclass
+class Conditions:
+    """What surrounds a run and does not change its draws, but for how many there are: threads, time, progress, and where draws are stored."""
 
-    number: int
-    draw: int
+    threads: int | None = None
+    time_budget: float | None = None
+    progress: bool = True
+    store: Path | None = None
+    store_data: bool = True
+    replacing: bool = False  # whether an earlier run in the folder may be replaced
 
 
-def run_chain(state: State, moves: Composed, rng: RngState, burn_in: int, draws: int, thin: int) -> Iterator[Iteration]:
-    """Run `burn_in` iterations, freeze the moves' schedule, then `draws · thin` more, of which every `thin`-th is a draw.
+class Clock:
+    """A time budget for all chains together; it starts with the first question, asked after the first iteration, which may have compiled kernels."""
 
-    >>> # for iteration in run_chain(state, moves, rng, 100, 1000, 1):
-    >>> #     if iteration.draw >= 0: keep(state.canonical_labels())
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.deadline: float | None = None
+
+    def is_up(self) -> bool:
+        """Whether the time is over."""
+        if self.seconds is None:
+            return False
+        if self.deadline is None:
+            self.deadline = time.monotonic() + self.seconds
+        return time.monotonic() > self.deadline
+
+
+@dataclass
+class Run:
+    """Chains under way."""
+
+    model: Model
+    settings: Settings
+    moves: Composed
+    conditions: Conditions
+    recorder: Any
+    checkpoints: list[Checkpoint | None]
+    chains: list[Chain | None] = field(default_factory=list)
+    n_kept: list[int] = field(default_factory=list)
+    keep_alive: Any = None
+
+    def __call__(self) -> Posterior:
+        """Run to the end, or until it is stopped."""
+        n_chains, total = self.settings.chains, self.settings.n_iterations
+        self.chains, self.n_kept = [None] * n_chains, [self.settings.draws_at(c.iteration) if c else 0 for c in self.checkpoints]
+        stop, clock = Event(), Clock(self.conditions.time_budget)
+        threads = self.conditions.threads or (n_chains if self.conditions.time_budget else None)
+        try:
+            with Progress(n_chains * total, self.conditions.progress) as bar:
+                _, interrupted = run_all([partial(self._work, number, stop, clock, bar) for number in range(n_chains)], stop, threads, bar.poll)
+            return self._posterior(interrupted)
+        finally:
+            if isinstance(self.recorder, RunFolder):
+                self.recorder.close()
+
+    def _work(self, number: int, stop: Event, clock: Clock, bar: Progress) -> None:
+        """One chain, on a thread; stops early when `stop` is set or time is up."""
+        if stop.is_set() and number > 0:
+            return
+        where, folder = self.checkpoints[number], self.recorder
+        if where is None:
+            chain = begin(self.model, self.settings, number, self.moves, stop)
+        else:
+            chain = go_on(self.model, self.settings, number, self.moves, where)
+            folder.go_on(number, self.n_kept[number])
+        self.chains[number] = chain
+        for draw in advance(chain, SERIAL):
+            if draw >= 0:
+                self.recorder.keep(number, draw, chain.state.kept())
+                self.n_kept[number] = draw + 1
+            if chain.checkpoint is not where and chain.checkpoint is not None:
+                where = chain.checkpoint
+                self.recorder.checkpoint(number, where)
+            bar.report(number, chain.iteration, f"{chain.state.n_clusters} clusters, log joint {chain.state.log_joint:.1f}")
+            if stop.is_set() or clock.is_up():
+                break
+        if chain.checkpoint is not None:
+            self.recorder.checkpoint(number, chain.checkpoint, now=True)
+
+    def _posterior(self, interrupted: bool) -> Posterior:
+        settings = self.settings
+        begun = [number for number, chain in enumerate(self.chains) if chain is not None]
+        in_burn_in = max(self.n_kept) == 0
+        which, n_draws = (begun, 1) if in_burn_in else most_complete(self.n_kept)
+        outcome = {
+            "finished": n_draws == settings.draws and len(which) == settings.chains,
+            "interrupted": interrupted or n_draws < int(settings.draws or 0),
+            "stopped_in_burn_in": in_burn_in,
+            "moves": self.chains[which[0]].moves.summary(),  # type: ignore[union-attr]
+        }
+        kept = state_of(self.moves).kept_variables(self.model)
+        if isinstance(self.recorder, RunFolder):
+            self.recorder.finish(outcome)
+        if in_burn_in:  # what there is, is the present state
+            present = [self.chains[c].state.kept() for c in which]  # type: ignore[union-attr]
+            draws = {v.name: in_memory([[values[v.name]] for values in present], v) for v in kept}
+        elif isinstance(self.recorder, RunFolder):
+            draws = Stored(self.recorder.path, self.recorder.config, self.recorder.commit).draws(which, n_draws)
+        else:
+            draws = self.recorder.draws(which, n_draws)
+        return Posterior(
+            self.model,
+            draws,
+            settings.public() | {"stopped_in_burn_in": in_burn_in},
+            exact=self.moves.exact,
+            interrupted=bool(outcome["interrupted"]),
+            moves=outcome["moves"],  # type: ignore[arg-type]
+            state=state_of(self.moves),
+            checkpoints=[self.chains[c].checkpoint for c in which],  # type: ignore[union-attr]
+            chain_settings=settings.stored(),
+            folder=self.recorder.path if isinstance(self.recorder, RunFolder) else None,
+            keep_alive=self.keep_alive,
+        )
+
+
+def most_complete(n_kept: list[int]) -> tuple[list[int], int]:
+    """The chains to report and their common number of draws: as many draws in all as possible.
+
+    >>> most_complete([100, 100, 3])
+    ([0, 1], 100)
     """
-    for number in range(burn_in):
-        state.tidy()
-        moves.burn_in(number / burn_in)
-        moves.step(state, rng)
-        yield Iteration(number, -1)
-    moves.freeze()
-    for number in range(burn_in, burn_in + draws * thin):
-        state.tidy()
-        moves.step(state, rng)
-        done = number - burn_in + 1
-        yield Iteration(number, done // thin - 1 if done % thin == 0 else -1)
+    counts = sorted(n_kept, reverse=True)
+    n_draws = max(enumerate(counts, start=1), key=lambda item: item[0] * item[1])[1]
+    return [chain for chain, count in enumerate(n_kept) if count >= n_draws], n_draws
+
+
+def new_run(model: Model, settings: Settings, conditions: Conditions) -> Run:
+    """A run from the beginning; everything that can be wrong is found out before anything runs."""
+    settings = settings.filled(model.n)
+    moves = resolve(settings.moves, model)
+    parse_init(settings.init, model)
+    kind, chains = state_of(moves), settings.chains
+    kept = kind.kept_variables(model)
+    keep_alive, store = None, conditions.store
+    if store is None and bytes_needed(kept, chains, int(settings.draws or 0), model.n) > MEMORY_BUDGET:
+        keep_alive = tempfile.TemporaryDirectory(prefix="maitre-draws-")
+        store = Path(keep_alive.name) / "run"
+    if store is None:
+        recorder: Any = Memory(kept, chains)
+    else:
+        config = Configuration(model, kind, settings.stored(), settings.public(), moves.exact)
+        recorder = RunFolder.create(store, config, chains, int(settings.draws or 0), conditions.store_data and keep_alive is None, conditions.replacing)
+    return Run(model, settings, moves, conditions, recorder, [None] * chains, keep_alive=keep_alive)
+
+
+def resumed_run(path: Path, draws: int | None, data: Any, conditions: Conditions) -> Run | Posterior:
+    """A run that goes on from its last commit; the posterior, if there is nothing left to do."""
+    stored = read_run(path, data)
+    config, chains = stored.config, stored.commit.chains
+    if not config.settings:
+        raise ValueError(f"{str(path)!r} holds the result of a search, not a run of chains: there is nothing to go on with")
+    made = max(chain.draws for chain in chains)
+    if draws is not None and draws < made:
+        raise ValueError(f"draws is {draws}; the run in {str(path)!r} has made {made} already: give at least as many")
+    settings = Settings(**(config.settings | {"draws": stored.commit.draws if draws is None else draws}))
+    if all(chain.draws >= int(settings.draws or 0) for chain in chains):
+        return posterior_of(stored)
+    moves = resolve(settings.moves, config.model)
+    folder, checkpoints = RunFolder.reopen(path, config, int(settings.draws or 0))
+    return Run(config.model, settings, moves, conditions, folder, checkpoints)
+
+
+def posterior_of(stored: Stored) -> Posterior:
+    """The posterior that a folder holds: the draws committed so far."""
+    config, commit = stored.config, stored.commit
+    counts = [chain.draws for chain in commit.chains]
+    if max(counts) == 0:
+        done, burn_in = max(chain.iteration for chain in commit.chains), config.settings.get("burn_in")
+        raise ValueError(f"the run in {str(stored.path)!r} has no draws yet: it has done {done} of {burn_in} iterations of burn-in; go on with mt.resume")
+    which, n_draws = most_complete(counts)
+    return Posterior(
+        config.model,
+        stored.draws(which, n_draws),
+        config.public | {"draws": commit.draws, "stopped_in_burn_in": False},
+        exact=config.exact,
+        interrupted=bool(commit.outcome.get("interrupted", n_draws < commit.draws)),
+        moves=commit.outcome.get("moves", {}),
+        state=config.state,
+        checkpoints=[checkpoint for number, checkpoint in enumerate(stored.checkpoints()) if number in which],
+        chain_settings=config.settings,
+        folder=stored.path,
+    )

@@ -12,36 +12,6 @@ from maitre.numerics.arrays import Floats, Ints
 _RAGGED = "the rows of the data have different lengths; expected a table: give every row the same number of columns"
 
 
-def as_data(data: Any) -> Any:
-    """What a user may give, in one of three forms: a table (DataFrame), a sparse matrix, or an array of numbers or truth values.
-
-    Lists and arrays with text in them become tables, so that numbers beside text stay numbers. A one-dimensional array is one column.
-
-    >>> as_data([["a", 1.0], ["b", 2.5]]).dtypes.tolist()[1]
-    dtype('float64')
-    """
-    if data is None or isinstance(data, (str, bytes, dict)):
-        raise ValueError(f"the data are {type(data).__name__}; expected an array, a table (DataFrame) or a sparse matrix with one row per point")
-    if sparse.issparse(data) or hasattr(data, "columns"):
-        return data
-    if hasattr(data, "to_frame"):
-        return data.to_frame()
-    if np.ma.isMaskedArray(data):
-        return np.ma.filled(data.astype(np.float64), np.nan)
-    try:
-        array = np.asarray(data)
-    except ValueError:
-        raise ValueError(_RAGGED) from None
-    if array.dtype.kind not in "OUS" or array.ndim > 2:
-        return array
-    import pandas as pd
-
-    rows = [row if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in (data if isinstance(data, (list, tuple)) else array.tolist())]
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError(_RAGGED)
-    return pd.DataFrame(rows).infer_objects()
-
-
 def dense_matrix(data: Any, missing: bool = False) -> Floats:
     """A C-ordered float64 matrix, one row per point; a one-dimensional array is one column. With `missing`, NaN is allowed (but not infinity).
 

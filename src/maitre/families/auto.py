@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from maitre.data.validation import as_data
+from maitre.data.rows import SparseRows, TableRows, as_data
 from maitre.families.base import Family
 from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
@@ -24,16 +23,16 @@ def choose_family(data: Any) -> Family:
     >>> type(choose_family([[1.0, 2.0], [3.0, 4.0]])).__name__
     'NormalInverseGamma'
     """
-    data = as_data(data)
-    if sparse.issparse(data):
+    rows = as_data(data)
+    if isinstance(rows, SparseRows):
         return DirichletMultinomial()
-    if not hasattr(data, "columns"):
-        matrix = np.asarray(data)
+    if not isinstance(rows, TableRows):
+        matrix = np.asarray(rows.raw)
         if matrix.dtype == bool:
             return BetaBernoulli()
         gaps = matrix.dtype.kind == "f" and bool(np.isnan(matrix).any())
-        columns = range(matrix.shape[1] if matrix.ndim > 1 else 1)
-        return Product([(list(columns), NormalInverseGamma())]) if gaps else NormalInverseGamma()
+        return Product([(list(range(rows.n_columns)), NormalInverseGamma())]) if gaps else NormalInverseGamma()
+    data = rows.raw
     if len(data.columns) == 0:
         raise ValueError(f"the data have {len(data)} rows and 0 columns: give at least one column")
     kinds = {name: _kind(data.iloc[:, position]) for position, name in enumerate(data.columns)}

@@ -15,6 +15,7 @@ import numpy as np
 from numba import literal_unroll
 from scipy import sparse
 
+from maitre.data.rows import as_data
 from maitre.data.validation import column_variances
 from maitre.families.base import ConjugateFamily, Example, Family
 from maitre.families.categorical import BetaBernoulli, Categorical
@@ -246,19 +247,8 @@ def _validate(family: Family, data: Any) -> Any:
 
 def _select(data: Any, columns: tuple[Any, ...]) -> Any:
     """Those columns of a table (by name) or an array (by position)."""
-    if hasattr(data, "columns"):
-        unknown = [name for name in columns if name not in data.columns]
-        if unknown:
-            raise ValueError(f"the table has no column {unknown[0]!r}; it has {', '.join(map(repr, data.columns))}")
-        return data[list(columns)]
-    matrix = np.asarray(data)
-    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
-    bad = [c for c in columns if not (isinstance(c, (int, np.integer)) and -matrix.shape[1] <= c < matrix.shape[1])]
-    if bad:
-        raise ValueError(
-            f"column {bad[0]!r} is not a position in an array with {matrix.shape[1]} columns: give positions from 0, or a pandas DataFrame with names"
-        )
-    return matrix[:, list(columns)]
+    rows = as_data(data)
+    return rows.take(rows.positions(columns)).raw
 
 
 _MIXED = np.array([[-1.0, 0, 2, 1], [-0.8, 1, np.nan, 1], [0.1, 1, 0, np.nan], [np.nan, 2, 5, 0], [1.1, 2, 7, 0]])

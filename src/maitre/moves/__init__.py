@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
+from typing import Any
 
-from maitre.families.base import ConjugateFamily
+from maitre.model import Model
 from maitre.moves.auxiliary import Auxiliary
-from maitre.moves.base import Move, Report
+from maitre.moves.base import ABILITIES, Move, Report, lacking
 from maitre.moves.compose import Composed
 from maitre.moves.explicit_links import ExplicitLinks
 from maitre.moves.gibbs import Gibbs
@@ -15,8 +15,9 @@ from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
 from maitre.moves.links import Links
 from maitre.moves.permutation import Permutation
 from maitre.moves.split_merge import SplitMerge
-from maitre.priors.distance_dependent import DistanceDependent
-from maitre.states.mixture import Model
+from maitre.states import state_for
+from maitre.states.base import State
+from maitre.states.clusters import ClusterState
 
 REGISTRY: dict[str, type[Move]] = {move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Links, ExplicitLinks)}
 
@@ -24,48 +25,58 @@ REGISTRY: dict[str, type[Move]] = {move.name: move for move in (Gibbs, Auxiliary
 def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     """The moves named by a string such as "gibbs+auxiliary", or given as objects, with the hyper-parameter moves that the model calls for.
 
-    Named moves share the work evenly. With "auto", the family's own choice, the first does as much as all others together: they find clusters in burn-in, and it then
+    Named moves share the work evenly. With "auto", the state's own choice, the first does as much as all others together: they find clusters in burn-in, and it then
     does most of the mixing. Everything a move requires of the model is checked here.
     """
     automatic = isinstance(moves, str) and moves.strip() == "auto"
-    if isinstance(moves, str):
-        moves = (_best(model) if automatic else moves).split("+")
-    parts = [moves] if isinstance(moves, Move) else list(moves)
-    parts = [deepcopy(part) for part in parts]  # a move adapts to its chain
-    always: list[Move] = []
-    if model.prior.hyperpriors():
-        always.append(PriorHyperparameters())
-    if model.family.hyperpriors():
-        always.append(FamilyHyperparameters())
-    composed = Composed(
-        [part if isinstance(part, Move) else _named(part.strip()) for part in parts], always, 1.0 / max(1, len(parts) - 1) if automatic else 1.0
-    )
+    parts = [as_move(part) for part in _parts(state_for(model.prior).auto_moves(model) if automatic else moves)]
+    if parts and issubclass(parts[0].state, ClusterState):
+        always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() else []
+        always += [FamilyHyperparameters()] if model.family.hyperpriors() else []
+    else:
+        always = []
+    composed = Composed(parts, always, 1.0 / max(1, len(parts) - 1) if automatic else 1.0)
     for move in (*composed.shared, *composed.always):
-        _check_prior(move, model)
-    composed.check(model)
+        check_move(move, model)
     return composed
 
 
-def _best(model: Model) -> str:
-    """What "auto" stands for: the family's own choice, or the moves for links where the prior is about links."""
-    if not isinstance(model.prior, DistanceDependent):
-        return model.family.MOVES
-    return "links" if isinstance(model.family, ConjugateFamily) else "explicit_links"
+def state_of(moves: Composed) -> type[State]:
+    """The kind of state that the moves change."""
+    return moves.shared[0].state
 
 
-def _check_prior(move: Move, model: Model) -> None:
-    if not isinstance(model.prior, move.priors):
-        suited = [name for name, other in REGISTRY.items() if isinstance(model.prior, other.priors)]
-        raise ValueError(f"move {move.name!r} does not work with the prior {type(model.prior).__name__}; those that do are {', '.join(map(repr, suited))}")
+def check_move(move: Move, model: Model) -> None:
+    """The one place where a move and a model meet."""
+    reason = lacking(move, model)
+    if reason is not None:
+        suited = [name for name, other in REGISTRY.items() if lacking(other, model) is None]
+        raise ValueError(f"move {move.name!r} {reason}; those that do are {', '.join(map(repr, suited))}" if suited else f"move {move.name!r} {reason}")
+    move.check(model)
 
 
-def _named(name: str) -> Move:
-    if name not in REGISTRY:
+def _parts(moves: Any) -> list[Any]:
+    if isinstance(moves, str):
+        return moves.split("+")
+    if isinstance(moves, Move):
+        return [moves]
+    if not isinstance(moves, Sequence):
+        raise ValueError(f"moves is {moves!r}; expected names joined by '+', such as 'gibbs+split_merge', or a list of move objects")
+    return list(moves)
+
+
+def as_move(part: Any) -> Move:
+    """A move of a chain's own, from a name or from an object, of which it is a copy with nothing learnt."""
+    if isinstance(part, Move):
+        return part.afresh()
+    name = part.strip() if isinstance(part, str) else part
+    if not isinstance(name, str) or name not in REGISTRY:
         raise ValueError(f"unknown move {name!r}; expected one of {', '.join(map(repr, REGISTRY))}, or several joined by '+'")
     return REGISTRY[name]()
 
 
 __all__ = [
+    "ABILITIES",
     "REGISTRY",
     "Auxiliary",
     "Composed",
@@ -78,5 +89,8 @@ __all__ = [
     "PriorHyperparameters",
     "Report",
     "SplitMerge",
+    "as_move",
+    "check_move",
     "resolve",
+    "state_of",
 ]

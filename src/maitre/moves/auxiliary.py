@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from maitre.families.statistics import add, clear, draw_parameters, log_likelihood, n_parameters, refresh, remove, supports
+from maitre.families.statistics import add, clear, draw_parameters, log_likelihood, n_parameters, refresh, remove
 from maitre.moves.base import Move, Report
 from maitre.moves.gibbs import NOT_A_NUMBER
+from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState
-from maitre.states.mixture import MixtureState, Model, first_empty
+from maitre.states.mixture import MixtureState, first_empty
 
 
 @kernel
@@ -119,15 +120,10 @@ class Auxiliary(Move):
     """Gibbs with explicit cluster parameters and `n_auxiliary` fresh ones per visit: for any family that can draw and score parameters."""
 
     name = "auxiliary"
+    needs = ("parameters",)
 
     def __init__(self, n_auxiliary: int = 3) -> None:
-        if n_auxiliary < 1:
-            raise ValueError(f"n_auxiliary is {n_auxiliary}; at least one auxiliary parameter is needed")
-        self.n_auxiliary = n_auxiliary
-
-    def check(self, model: Model) -> None:
-        if not supports(model.family.statistics, "n_parameters", "draw_parameters", "log_likelihood"):
-            raise ValueError(f"move 'auxiliary' needs a family that draws and scores parameters; {type(model.family).__name__} does not: use moves='gibbs'")
+        self.n_auxiliary = whole_number("n_auxiliary", n_auxiliary, least=1)
 
     def step(self, state: MixtureState, rng: RngState) -> Report:
         order = np.arange(state.model.n)

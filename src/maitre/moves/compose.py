@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from maitre.moves.base import Move, Report
 from maitre.numerics.rng import RngState
-from maitre.states.mixture import Model
 
 _MOST_REPEATS = 1000
 _MEMORY = 0.8  # weight of the past in the running mean of a move's cost
@@ -28,6 +27,7 @@ class Composed(Move):
     """
 
     name = "composed"
+    REMEMBERS = ("repeats", "periods", "costs", "iteration", "frozen")
 
     def __init__(self, shared: Sequence[Move], always: Sequence[Move] = (), followers: float = 1.0) -> None:
         if not shared:
@@ -38,20 +38,36 @@ class Composed(Move):
         self.costs: list[float] = [0.0] * len(self.shared)
         self.iteration = 0
         self.frozen = False
-        self.totals = [_Totals() for _ in (*self.shared, *self.always)]
-        self.exact = all(move.exact for move in (*self.shared, *self.always))
+        self.totals = [_Totals() for _ in self.parts]
+        self.exact = all(move.exact for move in self.parts)
 
-    def check(self, model: Model) -> None:
-        for move in (*self.shared, *self.always):
-            move.check(model)
+    @property
+    def parts(self) -> list[Move]:
+        """All moves."""
+        return [*self.shared, *self.always]
+
+    def afresh(self) -> Composed:
+        """The same moves with nothing learnt."""
+        return Composed([move.afresh() for move in self.shared], [move.afresh() for move in self.always], self.followers)
+
+    def memory(self) -> dict[str, Any]:
+        """With that of every move, and the sums since burn-in."""
+        return super().memory() | {"parts": [move.memory() for move in self.parts], "totals": [vars(total) | {"extra": dict(total.extra)} for total in self.totals]}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """With that of every move, and the sums since burn-in."""
+        super().recall(memory)
+        for move, own in zip(self.parts, memory["parts"], strict=True):
+            move.recall(own)
+        self.totals = [_Totals(**{**total, "extra": Counter(total["extra"])}) for total in memory["totals"]]
 
     def burn_in(self, share: float) -> None:
-        for move in (*self.shared, *self.always):
+        for move in self.parts:
             move.burn_in(share)
 
     def step(self, state: Any, rng: RngState) -> Report:
         operations = 0
-        for position, (move, total) in enumerate(zip((*self.shared, *self.always), self.totals, strict=True)):
+        for position, (move, total) in enumerate(zip(self.parts, self.totals, strict=True)):
             shared = position < len(self.shared)
             if shared and self.iteration % self.periods[position]:
                 continue
@@ -82,13 +98,13 @@ class Composed(Move):
         """Keep the repeats as they are from here on: the end of burn-in. Counts start afresh."""
         self.frozen = True
         self.totals = [_Totals() for _ in self.totals]
-        for move in (*self.shared, *self.always):
+        for move in self.parts:
             move.freeze()
 
     def summary(self) -> dict[str, dict[str, float]]:
         """For each move, since burn-in: repeats per turn, iterations from turn to turn, operations and CPU seconds per call, the share of proposals accepted, and what else it reports."""
         repeats = [*self.repeats, *(1 for _ in self.always)]
-        all_moves = (*self.shared, *self.always)
+        all_moves = self.parts
         names = [m.name if i == 0 or m.name not in [other.name for other in all_moves[:i]] else f"{m.name} {i + 1}" for i, m in enumerate(all_moves)]
         periods = [*self.periods, *(1 for _ in self.always)]
         return {name: {"repeats": r, "period": p, **total.means()} for name, r, p, total in zip(names, repeats, periods, self.totals, strict=True)}

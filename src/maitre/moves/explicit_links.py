@@ -13,18 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from maitre.families.statistics import draw_parameters, log_likelihood, supports
+from maitre.families.statistics import draw_parameters, log_likelihood
 from maitre.moves.auxiliary import draw_all_parameters, parameter_count, total_log_likelihood
 from maitre.moves.base import Move, Report
 from maitre.moves.gibbs import NOT_A_NUMBER
+from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState
-from maitre.priors.distance_dependent import DistanceDependent
+from maitre.states.link_lists import cut, find_behind, link
 from maitre.states.links import SCRATCH, LinksState
-from maitre.states.mixture import Model
-from maitre.states.seating import cut, find_behind, link
 
 
 @kernel
@@ -122,18 +121,11 @@ class ExplicitLinks(Move):
     """Gibbs over links with explicit table parameters, `n_auxiliary` of them for a new table: for any family that can draw and score parameters."""
 
     name = "explicit_links"
-    priors = DistanceDependent
+    state = LinksState
+    needs = ("parameters",)
 
     def __init__(self, n_auxiliary: int = 1) -> None:
-        if n_auxiliary < 1:
-            raise ValueError(f"n_auxiliary is {n_auxiliary}; at least one auxiliary parameter is needed")
-        self.n_auxiliary = n_auxiliary
-
-    def check(self, model: Model) -> None:
-        if not supports(model.family.statistics, "n_parameters", "draw_parameters", "log_likelihood"):
-            raise ValueError(
-                f"move 'explicit_links' needs a family that draws and scores parameters; {type(model.family).__name__} does not: use moves='links'"
-            )
+        self.n_auxiliary = whole_number("n_auxiliary", n_auxiliary, least=1)
 
     def step(self, state: LinksState, rng: RngState) -> Report:
         order = np.arange(state.model.n)

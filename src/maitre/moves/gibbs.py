@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import (
     add,
     clear,
@@ -24,11 +23,12 @@ from maitre.families.statistics import (
     scores_in_fours,
 )
 from maitre.moves.base import Move, Report
+from maitre.numerics.arguments import one_of
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState
-from maitre.states.mixture import MixtureState, Model, first_empty
+from maitre.states.mixture import MixtureState, first_empty
 
 NOT_A_NUMBER = "the density of point {point} is not a number: its values or the hyper-parameters are too extreme for double precision; rescale the columns, or choose others"
 CALM = 64  # points without a move after which four points are scored at once: corrections are then rare
@@ -159,15 +159,14 @@ class Gibbs(Move):
     """
 
     name = "gibbs"
+    needs = ("marginals",)
 
     def __init__(self, order: Literal["random", "systematic"] = "random") -> None:
-        if order not in ("random", "systematic"):
-            raise ValueError(f"order is {order!r}; expected 'random' or 'systematic'")
-        self.order = order
+        self.order = one_of("order", order, ("random", "systematic"))
 
-    def check(self, model: Model) -> None:
-        if not isinstance(model.family, ConjugateFamily):
-            raise ValueError(f"move 'gibbs' needs the closed marginals of a conjugate family; {type(model.family).__name__} has none: use moves='auxiliary'")
+    def seat(self, state: MixtureState, points: Ints, rng: RngState) -> None:
+        """Points without a seat get one, one after the other: sequential prediction."""
+        reseat_points(state, points, rng)
 
     def step(self, state: MixtureState, rng: RngState) -> Report:
         order = np.arange(state.model.n)

@@ -9,14 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from maitre.families.base import ConjugateFamily
 from maitre.moves.base import Move, Report
 from maitre.numerics.distributions import Gamma, Hyperprior
 from maitre.numerics.rng import RngState, uniform
-from maitre.priors.base import Prior
 from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration
 from maitre.states.clusters import ClusterState
-from maitre.states.mixture import Model
 
 _STEPS = 20
 LOWEST_SCALE = 1e-12  # priors of scales are cut off here: with repeated points or a constant column the likelihood alone would send a scale to zero
@@ -66,10 +63,7 @@ class PriorHyperparameters(Move):
     """Resample the concentration (and discount, and weight) of the prior over partitions given the partition."""
 
     name = "prior_hyperparameters"
-    priors = Prior
-
-    def check(self, model: Model) -> None:
-        pass
+    state = ClusterState
 
     def step(self, state: ClusterState, rng: RngState) -> Report:
         evaluations = 0
@@ -88,13 +82,8 @@ class FamilyHyperparameters(Move):
     """Resample the family's hyper-parameters that carry a prior given the partition and the data."""
 
     name = "family_hyperparameters"
-    priors = Prior
-
-    def check(self, model: Model) -> None:
-        if not isinstance(model.family, ConjugateFamily):
-            raise ValueError(
-                f"hyper-parameters of {type(model.family).__name__} cannot be sampled: it has no closed marginals; give numbers in place of priors"
-            )
+    state = ClusterState
+    needs = ("marginals",)
 
     def step(self, state: ClusterState, rng: RngState) -> Report:
         evaluations = 0

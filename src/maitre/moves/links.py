@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import (
     add,
     clear,
@@ -24,9 +23,7 @@ from maitre.families.statistics import (
     log_predictive,
     log_predictive_without,
     merge,
-    mergeable,
     subtract,
-    supports,
 )
 from maitre.moves.base import Move, Report
 from maitre.moves.gibbs import NOT_A_NUMBER
@@ -34,10 +31,8 @@ from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState
-from maitre.priors.distance_dependent import DistanceDependent
+from maitre.states.link_lists import cut, find_behind, find_table, link
 from maitre.states.links import SCRATCH, LinksState
-from maitre.states.mixture import Model
-from maitre.states.seating import cut, find_behind, find_table, link
 
 
 @kernel
@@ -214,17 +209,12 @@ class Links(Move):
     """Collapsed Gibbs over links: every point's link is redrawn given all others, and with it moves everybody behind the point."""
 
     name = "links"
-    priors = DistanceDependent
+    state = LinksState
+    needs = ("marginals", "merging")
 
-    def check(self, model: Model) -> None:
-        family = type(model.family).__name__
-        if not isinstance(model.family, ConjugateFamily):
-            raise ValueError(f"move 'links' needs the closed marginals of a conjugate family; {family} has none: use moves='explicit_links'")
-        statistics = model.family.at_prior_means().allocate(model.encoded, 1)
-        if not mergeable(statistics) or not supports(model.family.statistics, "subtract"):
-            raise ValueError(
-                f"move 'links' joins and parts whole tables; the statistics of {family} have no 'merge' and 'subtract': write them, they are a few lines each"
-            )
+    def seat(self, state: LinksState, points: Ints, rng: RngState) -> None:
+        """Points without a link get one, one after the other."""
+        relink_points(state, points, rng)
 
     def step(self, state: LinksState, rng: RngState) -> Report:
         order = np.arange(state.model.n)

@@ -21,7 +21,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import (
     add,
     clear,
@@ -36,12 +35,13 @@ from maitre.families.statistics import (
     remove,
 )
 from maitre.moves.base import Move, Report
+from maitre.numerics.arguments import one_of, whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log, shuffle
 from maitre.numerics.elementary import is_finite
 from maitre.numerics.rng import RngState
-from maitre.states.mixture import MixtureState, Model, first_empty
+from maitre.states.mixture import MixtureState, first_empty
 
 _TEMPORARY_SLOTS = 3
 _SAME = 0.5  # the probability of looking for j in i's own cluster
@@ -283,23 +283,14 @@ class SplitMerge(Move):
     """
 
     name = "split_merge"
+    needs = ("marginals",)
 
     def __init__(self, method: Literal["sams", "restricted_gibbs"] = "sams", scans: int = 3, proposals: int = 1) -> None:
-        if method not in ("sams", "restricted_gibbs"):
-            raise ValueError(f"method is {method!r}; expected 'sams' or 'restricted_gibbs'")
-        if scans < 0 or proposals < 1:
-            raise ValueError(f"scans={scans}, proposals={proposals}: at least 0 and 1 are needed")
-        self.method, self.proposals = method, proposals
-        self.scans = -1 if method == "sams" else scans
-
-    def check(self, model: Model) -> None:
-        if not isinstance(model.family, ConjugateFamily):
-            raise ValueError(
-                f"move 'split_merge' needs the closed marginals of a conjugate family; {type(model.family).__name__} has none: use moves='auxiliary'"
-            )
+        self.method = one_of("method", method, ("sams", "restricted_gibbs"))
+        self.scans, self.proposals = whole_number("scans", scans), whole_number("proposals", proposals, least=1)
 
     def step(self, state: MixtureState, rng: RngState) -> Report:
         return self.steps(state, rng, 1)
 
     def steps(self, state: MixtureState, rng: RngState, repeats: int) -> Report:
-        return propose_many(state, repeats * self.proposals, self.scans, rng)
+        return propose_many(state, repeats * self.proposals, -1 if self.method == "sams" else self.scans, rng)

@@ -12,7 +12,8 @@ import numpy as np
 
 from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import mergeable
-from maitre.moves.permutation import Permutation
+from maitre.model import Model
+from maitre.moves.climber import Climber
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.rng import RngState
 from maitre.optimize.ascent import ascend_hyperparameters
@@ -22,7 +23,7 @@ from maitre.optimize.refine import climb, kept_if_better, neighbourhood, reheat,
 from maitre.optimize.scores import log_marginals, ordered, remainders
 from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 
 ROUNDS = 100  # shakes if neither a number nor a time is given
 _WORK = 200_000  # predictive evaluations between two looks at the clock
@@ -78,7 +79,7 @@ class Search:
         self.began = time.process_time()
 
     def __call__(self) -> Outcome:
-        outcome = self._best_of_orders(self._empty_state({}, {}))
+        outcome = self._best_of_orders(self._empty_state({}))
         self._note(outcome, "search")
         if self.model.prior.hyperpriors() or self.model.family.hyperpriors():
             outcome = self._with_hyperparameters(outcome)
@@ -92,14 +93,9 @@ class Search:
     def _note(self, outcome: Outcome, name: str) -> None:
         outcome.stages.append(Stage(name, outcome.state.log_joint, outcome.state.n_clusters, time.process_time() - self.began))
 
-    def _empty_state(self, prior: dict[str, float], family: dict[str, float]) -> MixtureState:
+    def _empty_state(self, values: dict[str, float]) -> MixtureState:
         """A state without points at these values of the hyper-parameters."""
-        state = MixtureState(self.model, np.full(self.model.n, -1))
-        if prior:
-            state.set_prior(prior)
-        if family:
-            state.set_family(family)
-        return state
+        return MixtureState(self.model, np.full(self.model.n, -1), values=values)
 
     # -- search ---------------------------------------------------------------------------------------------------------------------------
 
@@ -117,7 +113,7 @@ class Search:
     def _one_order(self, like: MixtureState, name: str, log_marginal: Floats, done: float) -> Outcome:
         plan, n = self.plan, self.model.n
         order = ordered(name, log_marginal, self.rng)
-        state = self._empty_state(*_values(like))
+        state = self._empty_state(like.hyperparameters)
         under_way: BestFirst | Level
         if plan.queue == "level":
             under_way = Level(state, order, log_marginal, plan.beam or 1, min(plan.diversity, plan.beam or 1))
@@ -135,7 +131,7 @@ class Search:
 
     def _completed(self, like: MixtureState, labels: Ints) -> MixtureState:
         """A state with these labels; points without a seat get the best one, one after the other."""
-        state = self._empty_state(*_values(like))
+        state = self._empty_state(like.hyperparameters)
         state.seat(labels)
         waiting = np.flatnonzero(labels < 0)
         if len(waiting):
@@ -189,7 +185,7 @@ class Search:
         """The best partition into segments of an order along a random projection (a permutation sweep at temperature zero), then a climb."""
 
         def change() -> None:
-            Permutation("projections", greedy=True).step(state, self.rng)
+            Climber(greedy=True).step(state, self.rng)
             climb(state, self.rng, self.stop)
 
         return change
@@ -214,13 +210,7 @@ def warm_up(model: Model, plan: Plan, rng: RngState) -> None:
         try_splits(state, nothing, rng)
         try_merges(state, nothing, rng)
         neighbourhood(state, 1, rng)
-        Permutation("projections", greedy=True).step(state, rng)
-
-
-def _values(state: MixtureState) -> tuple[dict[str, float], dict[str, float]]:
-    """The present values of the hyper-parameters that carry priors."""
-    prior = {name: float(getattr(state.prior, name)) for name in state.model.prior.hyperpriors()}
-    return prior, {name: float(getattr(state.family, name)) for name in state.model.family.hyperpriors()}
+        Climber(greedy=True).step(state, rng)
 
 
 def search_labels(model: Model, rng: RngState) -> Ints:

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints
 from maitre.posterior import prediction
 from maitre.posterior.diagnostics import effective_sample_size, split_r_hat
-from maitre.states.mixture import Model
+from maitre.posterior.saving import save
+from maitre.posterior.together import certainty, evenly_spaced, similarity
+from maitre.states.base import State
+from maitre.states.mixture import MixtureState
 
 
-@dataclass
+@dataclass(repr=False)
 class Posterior:
     """Draws from the posterior of a mixture.
 
@@ -28,30 +31,47 @@ class Posterior:
     """
 
     model: Model
-    labels: Any
-    traces: dict[str, Floats]
+    draws: dict[str, Any]  # kept variables by name, (chains, draws, …): labels, log joint, sampled hyper-parameters, and what else the state keeps
     settings: dict[str, Any]
     exact: bool = True
     interrupted: bool = False
     moves: dict[str, dict[str, float]] = field(default_factory=dict)
-    keep_alive: Any = None  # a temporary folder on which lazily read draws depend
+    state: type[State] = MixtureState
+    checkpoints: list[Any] = field(default_factory=list, repr=False)  # where the chains stand, to go on from
+    chain_settings: dict[str, Any] = field(default_factory=dict, repr=False)
+    folder: Path | None = None  # the run folder that holds the draws
+    keep_alive: Any = field(default=None, repr=False)  # a temporary folder on which lazily read draws depend
+
+    def __repr__(self) -> str:
+        chains, draws = self.log_joint.shape
+        return f"Posterior({self.model.n} points, {chains} chains × {draws} draws, {self.model.family.in_one_line()}, {self.model.prior.in_one_line()})"
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy or a pickle takes draws along that live in a temporary folder."""
         state = self.__dict__.copy()
         if self.keep_alive is not None:
-            state.update(labels=np.asarray(self.labels[:]), keep_alive=None)
+            state.update(draws={name: np.asarray(values) for name, values in self.draws.items()}, keep_alive=None, folder=None)
         return state
+
+    @property
+    def labels(self) -> Any:
+        """(chains, draws, n): the partition of each draw, clusters numbered in order of first appearance."""
+        return self.draws["labels"]
+
+    @property
+    def traces(self) -> dict[str, Floats]:
+        """(chains, draws) each: log joint, number of clusters, and every sampled hyper-parameter."""
+        return {name: values for name, values in self.draws.items() if values.ndim == 2}
 
     @property
     def log_joint(self) -> Floats:
         """(chains, draws): log p(C, x), with the log priors of sampled hyper-parameters."""
-        return self.traces["log_joint"]
+        return self.draws["log_joint"]
 
     @property
     def n_clusters(self) -> Ints:
         """(chains, draws): the number of clusters K."""
-        return self.traces["n_clusters"].astype(np.int64)
+        return self.draws["n_clusters"].astype(np.int64)
 
     @property
     def concentration(self) -> Floats:
@@ -101,11 +121,27 @@ class Posterior:
         """log p(x_new | data) of each new point: the predictive density averaged over draws."""
         return prediction.predict(self, new, max_draws)[1]
 
-    def save(self, path: str | Path) -> None:
-        """Write everything to a folder that `maitre.load` reads."""
-        from maitre.posterior.storage import save
+    def certainty(self, reference: Ints | None = None, max_draws: int = 200) -> Floats:
+        """For each point the share of its mates in a partition (by default `best`) that sit with it, averaged over draws; for one without mates, how often it is alone."""
+        return certainty(self, self.best if reference is None else np.asarray(reference, dtype=np.int64), max_draws)
 
-        save(self, Path(path))
+    def similarity(self, max_draws: int = 200) -> Floats:
+        """(n, n): how often two points share a cluster.
+
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
+        >>> posterior.similarity().shape
+        (4, 4)
+        """
+        return similarity(self, max_draws)
+
+    def state_at(self, chain: int, draw: int) -> State:
+        """The state of one draw, with everything that follows from it."""
+        return self.state.of_variables(self.model, {name: values[chain, draw] for name, values in self.draws.items()})
+
+    def save(self, path: str | Path, store_data: bool = True) -> None:
+        """Write everything to a folder that `maitre.load` reads and `maitre.resume` goes on with."""
+        save(self, Path(path), store_data)
 
     def summary(self) -> str:
         """A few lines to read: clusters found, the posterior of K, diagnostics."""
@@ -130,8 +166,4 @@ class Posterior:
         return "\n".join(lines)
 
 
-def evenly_spaced(shape: tuple[int, ...], at_most: int) -> list[tuple[int, int]]:
-    """At most so many (chain, draw) pairs, evenly spaced over all of them."""
-    total = shape[0] * shape[1]
-    chosen: npt.NDArray[np.int64] = np.unique(np.linspace(0, total - 1, min(total, at_most)).astype(np.int64))
-    return [(int(c // shape[1]), int(c % shape[1])) for c in chosen]
+__all__ = ["Posterior", "evenly_spaced"]

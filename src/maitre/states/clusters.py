@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from typing import Any
 
-from maitre.families.statistics import add, clear, derive, log_marginal, supports
-from maitre.numerics.arrays import Ints, Slots
+import numpy as np
+
+from maitre.engines.base import SERIAL, Engine
+from maitre.families.statistics import add, clear, derive, log_marginal, log_predictive_all, supports
+from maitre.model import Model
+from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import Kernel, kernel
-
-if TYPE_CHECKING:
-    from maitre.states.mixture import Model
+from maitre.priors.base import Prior
+from maitre.states.base import State, Values, Variable
 
 
 @kernel
@@ -42,34 +45,59 @@ def derive_all(s: Any, n_slots: int) -> None:
         derive(s, k)
 
 
-class ClusterState(ABC):
-    """Statistics, hyper-parameters and log joint of points in clusters.
+@kernel
+def slot_summary(s: Any, n_slots: int, points: Ints, summary: Floats, scores: Floats) -> Floats:
+    """Each slot's log marginal and the log predictives of some points: all that its statistics are for."""
+    for k in range(n_slots):
+        summary[k, 0] = log_marginal(s, k)
+    for t in range(len(points)):
+        for k in range(n_slots):
+            scores[k] = 0.0
+        log_predictive_all(s, points[t], n_slots, scores)
+        for k in range(n_slots):
+            summary[k, 1 + t] = scores[k]
+    return summary
 
-    `compiled=False` runs every kernel as plain Python, for tests that follow all branches of a move.
-    """
+
+class ClusterState(State):
+    """Statistics, hyper-parameters and log joint of points in clusters."""
+
+    PRIOR = Prior
 
     statistics: Any
     labels: Slots  # the slot of every point, −1 without a seat
     sizes: Ints  # of every slot
     capacity: int  # how many slots there are
-    log_joint: float
 
-    def __init__(self, model: Model, compiled: bool) -> None:
+    def __init__(self, model: Model, compiled: bool, values: Values | None = None) -> None:
+        """`values` has hyper-parameters by name; those not named stand at their priors' means."""
         self.model = model
         self.compiled = compiled
+        self.engine: Engine = SERIAL
+        self._slots: tuple[Any, int] | None = None  # the family and the capacity that the slots were made for
         self.collapsed = supports(model.family.statistics, "log_marginal")
-        self.explicit_log_likelihood = float("nan")  # Σ log F(x_i; θ) at the parameters drawn last, for a family without closed marginals
-        self.family = model.family.at_prior_means()
-        self.prior: Any = model.prior.at_prior_means()
+        self.explicit_log_likelihood = float((values or {}).get("explicit_log_likelihood", np.nan))
+        self.family = model.family.at_prior_means().at(_named(values, model.family.hyperpriors(), "family."))
+        self.prior: Any = model.prior.at_prior_means().at(_named(values, model.prior.hyperpriors(), ""))
 
     def run(self, function: Kernel, *arguments: Any) -> Any:
         """Run a kernel on the statistics, compiled or as plain Python."""
         return (function if self.compiled else function.python)(self.statistics, *arguments)
 
-    @property
-    @abstractmethod
-    def n_clusters(self) -> int:
-        """How many clusters the points are in."""
+    # -- variables ------------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def declare(cls, model: Model) -> tuple[Variable, ...]:
+        """Hyper-parameters that are sampled; a family's are prefixed with "family.". Without closed marginals also Σ log F(x_i; θ) at the parameters drawn last."""
+        names = [*model.prior.hyperpriors(), *(f"family.{name}" for name in model.family.hyperpriors())]
+        scalars = tuple(Variable(name, "scalar") for name in names)
+        explicit = () if supports(model.family.statistics, "log_marginal") else (Variable("explicit_log_likelihood", "scalar", kept=False),)
+        return (*scalars, *explicit)
+
+    def variables(self) -> dict[str, Any]:
+        """The hyper-parameters that are sampled."""
+        values = self.hyperparameters
+        return dict(values) if self.collapsed else values | {"explicit_log_likelihood": self.explicit_log_likelihood}
 
     @property
     def hyperparameters(self) -> dict[str, float]:
@@ -77,21 +105,35 @@ class ClusterState(ABC):
         values = {name: float(getattr(self.prior, name)) for name in self.model.prior.hyperpriors()}
         return values | {f"family.{name}": float(getattr(self.family, name)) for name in self.model.family.hyperpriors()}
 
-    @abstractmethod
-    def canonical_labels(self) -> Ints:
-        """The partition, clusters numbered in order of first appearance."""
+    def derived(self) -> dict[str, Any]:
+        """Sizes, statistics and log joint; of a family without closed marginals the sizes alone."""
+        slots = self.labels[np.unique(self.canonical_labels(), return_index=True)[1]]
+        slots = slots[slots >= 0]
+        counted = {"cluster sizes": self.sizes[slots], "number of clusters": self.n_clusters}
+        if not self.collapsed:
+            return counted
+        some = np.linspace(0, self.model.n - 1, min(self.model.n, 20)).astype(np.int64)
+        summary = self.run(slot_summary, self.capacity, some, np.zeros((self.capacity, 1 + len(some))), np.zeros(self.capacity))
+        return counted | {"statistics": summary[slots], "log joint": self.log_joint}
+
+    # -- statistics ---------------------------------------------------------------------------------------------------------------------
+
+    def allocate(self, capacity: int) -> None:
+        """Empty slots, unless those there are can serve again."""
+        if self._slots is None or self._slots[0] is not self.family or self._slots[1] != capacity:
+            self.statistics = self.family.allocate(self.model.encoded, capacity)
+            self._slots = (self.family, capacity)
+        self.capacity = capacity
+
+    def reading(self, encoded: Any) -> Any:
+        """The statistics of the slots with other points to score: rows that are in no cluster."""
+        return _with_points(self.statistics, self.family.allocate(encoded, 1), {id(array) for array in _arrays(encoded)})
+
+    # -- probabilities --------------------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def rebuild(self) -> None:
         """Statistics from the labels alone: rounding errors of many updates go away."""
-
-    @abstractmethod
-    def tidy(self) -> None:
-        """Housekeeping between iterations."""
-
-    @abstractmethod
-    def audit(self, tolerance: float = 1e-8) -> None:
-        """Raise `AssertionError` unless every derived quantity agrees with a fresh build."""
 
     @abstractmethod
     def log_prior_of_partition(self) -> float:
@@ -129,3 +171,19 @@ class ClusterState(ABC):
         """Σ_c log p(x_c) with other hyper-parameters of the family."""
         function = total_log_marginal if self.compiled else total_log_marginal.python
         return float(function(self.family.with_values(self.statistics, values), self.sizes))
+
+
+def _named(values: Values | None, names: Any, prefix: str) -> dict[str, float]:
+    return {name: float(values[prefix + name]) for name in names if prefix + name in values} if values else {}
+
+
+def _arrays(encoded: Any) -> list[Any]:
+    parts = encoded.values() if isinstance(encoded, dict) else encoded if isinstance(encoded, tuple) else None
+    return [encoded] if parts is None else [array for part in parts for array in _arrays(part)]
+
+
+def _with_points(s: Any, other: Any, points: set[int]) -> Any:
+    """s with those fields of `other` that are encoded points."""
+    if hasattr(s, "parts"):
+        return s._replace(parts=tuple(_with_points(own, new, points) for own, new in zip(s.parts, other.parts, strict=True)))
+    return s._replace(**{name: getattr(other, name) for name in s._fields if id(getattr(other, name)) in points})

@@ -5,24 +5,25 @@ Tables live in *slots*, as many as there are tables and a few to spare; the last
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from maitre.data.distances import Distances
+from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import log_marginal
+from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
 from maitre.numerics.compilation import kernel
 from maitre.partitions.labels import canonical, canonical_slots
 from maitre.priors.distance_dependent import DistanceDependent
+from maitre.states.base import Values, Variable
 from maitre.states.clusters import ClusterState, seat_all
-from maitre.states.mixture import Model, slot_summary
-from maitre.states.seating import Candidates, Seating, components, links_within, list_followers, log_row_sums
+from maitre.states.link_lists import Candidates, Seating, components, links_within, list_followers, log_row_sums
 
 SCRATCH = 4
-_REBUILD_AFTER = 10  # statistics are rebuilt from the members after this many changes of table per point
+_COMMIT_AFTER = 10  # changes of table per point after which a commit is worth its cost: sums have drifted
 
 
 @kernel
@@ -35,21 +36,67 @@ def score_tables(s: Any, sizes: Ints, log_marginals: Floats) -> None:
 class LinksState(ClusterState):
     """Links between points, their tables and the tables' statistics. `links` holds whom each point links to (itself is allowed), −1 for no seat yet."""
 
-    def __init__(self, model: Model, links: Any, compiled: bool = True) -> None:
-        super().__init__(model, compiled)
+    PRIOR = DistanceDependent
+    STARTS = ("sequential", "tight", "one")  # random labels would part every point from its neighbours, whom it links to
+    SEATED_BY = "links"
+
+    def __init__(self, model: Model, links: Any, compiled: bool = True, values: Values | None = None) -> None:
+        super().__init__(model, compiled, values)
         self.distances = _possible(self.prior, fixed=not model.prior.decay.hyperpriors())  # type: ignore[attr-defined]
         self.candidates = self._candidates()
         self.n_most_candidates = int(np.diff(self.candidates.start).max())
         self._seat(np.asarray(links, dtype=np.int32))
         self.log_joint = self.compute_log_joint()
 
+    # -- variables ------------------------------------------------------------------------------------------------------------------------
+
     @classmethod
-    def of_labels(cls, model: Model, labels: Any, compiled: bool = True) -> LinksState:
+    def declare(cls, model: Model) -> tuple[Variable, ...]:
+        """Links and hyper-parameters."""
+        return (Variable("links", "link", dtype="int32"), *super().declare(model))
+
+    @classmethod
+    def of_variables(cls, model: Model, values: Values, compiled: bool = True) -> Self:
+        """The state with these links and hyper-parameters."""
+        return cls(model, values["links"], compiled, values)
+
+    @classmethod
+    def of_labels(cls, model: Model, labels: Any, compiled: bool = True) -> Self:
         """A state whose tables are the clusters of these labels as far as candidates allow: a cluster that no links hold together becomes several tables."""
         state = cls(model, np.full(model.n, -1), compiled)
         state._seat(state.links_within(canonical(labels)))
         state.log_joint = state.compute_log_joint()
         return state
+
+    @classmethod
+    def auto_moves(cls, model: Model) -> str:
+        """Links with tables integrated out where the family can."""
+        return "links" if isinstance(model.family, ConjugateFamily) else "explicit_links"
+
+    def variables(self) -> dict[str, Any]:
+        """Links and hyper-parameters."""
+        return {"links": self.links.copy(), **super().variables()}
+
+    def commit(self) -> None:
+        """Tables in canonical order, lists of followers in the order of the points, statistics and log joint from scratch."""
+        self._seat(self.links, self.seating.choice)
+        self.log_joint = self.compute_log_joint()
+
+    @property
+    def untidy(self) -> bool:
+        """Most slots empty, or many changes."""
+        return self.capacity > 4 * (self.n_clusters + 8 + SCRATCH) or self.changes > _COMMIT_AFTER * self.model.n
+
+    def derived(self) -> dict[str, Any]:
+        """Tables, their log marginals, the candidates chosen and the followers of some points, beside what all clusters have."""
+        n, empty = self.model.n, self.seating.free[: int(self.seating.n_free[0])]
+        some = np.linspace(0, n - 1, min(n, 50)).astype(np.int64)
+        labels = self.canonical_labels()
+        first = self.labels[np.unique(labels, return_index=True)[1]]
+        listed = [sum(hash_of(follower) for follower in _listed(self.seating, int(i))) for i in some]
+        links = {"tables (the components of the links)": labels, "candidates that are the links": self._choices(self.links) - self.seating.choice}
+        lists = {"lists of those who link to a point": listed, "points in free slots": self.sizes[empty].sum()}
+        return links | lists | super().derived() | ({"statistics kept as log marginals": self.log_marginals[first]} if self.collapsed else {})
 
     # -- arrays ---------------------------------------------------------------------------------------------------------------------------
 
@@ -81,13 +128,13 @@ class LinksState(ClusterState):
         links_within(*self.candidates, behind.indptr.astype(np.int64), behind.indices.astype(np.int32), labels, links, np.empty(n, dtype=np.int32))
         return links
 
-    def _seat(self, links: Slots) -> None:
+    def _seat(self, links: Slots, choice: Slots | None = None) -> None:
         """Everything from the links."""
         n = self.model.n
         first, following, preceding, labels = (np.full(n, -1, dtype=np.int32) for _ in range(4))
         sizes, free, n_free = (np.zeros(0, dtype=np.int64) for _ in range(3))
         marks, clock, members = np.zeros(n, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(n, dtype=np.int32)
-        choice = self._choices(links)
+        choice = self._choices(links) if choice is None else choice.copy()
         self.seating = Seating(links.copy(), choice, first, following, preceding, labels, sizes, free, n_free, marks, clock, members)
         list_followers(self.seating)
         self._allocate(int(components(self.seating)))
@@ -106,8 +153,7 @@ class LinksState(ClusterState):
 
     def _allocate(self, n_tables: int) -> None:
         """Slots for the tables that the labels name, and about as many again."""
-        self.capacity = padded(n_tables + n_tables // 2 + 8 + SCRATCH)
-        self.statistics = self.family.allocate(self.model.encoded, self.capacity)
+        self.allocate(padded(n_tables + n_tables // 2 + 8 + SCRATCH))
         sizes = np.bincount(self.labels[self.labels >= 0], minlength=self.capacity)
         empty = np.flatnonzero(sizes[: self.capacity - SCRATCH] == 0)[::-1]
         free = np.zeros(self.capacity, dtype=np.int64)
@@ -131,14 +177,6 @@ class LinksState(ClusterState):
     def make_room(self) -> None:
         """More slots; tables keep theirs."""
         self._allocate(self.capacity)
-
-    def tidy(self) -> None:
-        """Between sweeps: fewer slots where most are empty, and a rebuild after many changes."""
-        if self.capacity > 4 * (self.n_clusters + 8 + SCRATCH):
-            self.seating.labels[:] = self.canonical_labels()
-            self._allocate(self.n_clusters)
-        elif self.changes > _REBUILD_AFTER * self.model.n:
-            self.rebuild()
 
     # -- what the state says ----------------------------------------------------------------------------------------------------------------
 
@@ -200,36 +238,10 @@ class LinksState(ClusterState):
         super().set_family(values)
         self._score()
 
-    def audit(self, tolerance: float = 1e-8) -> None:
-        """Raise `AssertionError` unless tables, lists, sizes, statistics and log joint agree with a fresh build from the links."""
-        n, links = self.model.n, self.links
-        graph = sparse.csr_array((np.ones(n), (np.arange(n), links)), shape=(n, n))
-        found = connected_components(graph, directed=False)[1]
-        assert np.array_equal(canonical(found), self.canonical_labels()), "the tables are not the components of the links"
-        assert np.array_equal(self.candidates.targets[self.candidates.start[:-1] + self.seating.choice], links), "a link is not the candidate it is said to be"
-        assert np.array_equal(np.bincount(self.labels, minlength=self.capacity), self.sizes), "table sizes differ from the labels"
-        empty = self.seating.free[: int(self.seating.n_free[0])]
-        assert not self.sizes[empty].any(), "a free slot is occupied"
-        assert self.n_clusters == np.count_nonzero(self.sizes), "the number of tables differs from the labels"
-        for i in np.linspace(0, n - 1, min(n, 50)).astype(np.int64):
-            followers = np.flatnonzero((links == i) & (np.arange(n) != i))
-            assert sorted(_listed(self.seating, int(i))) == followers.tolist(), f"the list of those who link to point {i} is wrong"
-        fresh = LinksState(self.model, np.full(n, -1), self.compiled)
-        fresh.prior, fresh.family = self.prior, self.family
-        fresh.candidates = fresh._candidates()
-        fresh._seat(links)
-        if self.collapsed:
-            mine, theirs = (state._summary() for state in (self, fresh))
-            np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance, err_msg="statistics differ from a rebuild")
-            drift = abs(self.log_joint - fresh.compute_log_joint())
-            assert drift <= tolerance * max(1.0, abs(self.log_joint)), f"the log joint has drifted by {drift:.3g}"
 
-    def _summary(self) -> Floats:
-        """For each table, in canonical order: its log marginal as kept, as its statistics give it, and the log predictives of some points."""
-        slots = self.labels[np.unique(self.canonical_labels(), return_index=True)[1]]
-        some = np.linspace(0, self.model.n - 1, min(self.model.n, 20)).astype(np.int64)
-        summary = self.run(slot_summary, self.capacity, some, np.zeros((self.capacity, 1 + len(some))), np.zeros(self.capacity))
-        return np.column_stack([self.log_marginals[slots], summary[slots]])
+def hash_of(point: int) -> int:
+    """A number by which a set of points is known, whatever their order: sums of these."""
+    return (point + 1) * 2654435761 % 2**32
 
 
 def _possible(prior: DistanceDependent, fixed: bool) -> Distances:

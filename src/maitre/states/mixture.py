@@ -5,51 +5,20 @@ Clusters live in *slots*; a slot's number means nothing. Labels leave the state 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from maitre.families.base import Family
-from maitre.families.statistics import log_marginal, log_predictive_all
+from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
-from maitre.numerics.compilation import compiled, compiled_form_of, kernel
+from maitre.numerics.compilation import compiled, compiled_form_of
 from maitre.partitions.labels import canonical, canonical_slots
-from maitre.priors.base import Prior
+from maitre.priors.base import GibbsTypePrior
+from maitre.states.base import Values, Variable
 from maitre.states.clusters import ClusterState, seat_all
 
-_REBUILD_AFTER = 10  # statistics are rebuilt from the members after this many changes of seat per point
+_COMMIT_AFTER = 10  # changes of seat per point after which a commit is worth its cost: sums have drifted
 _SPARE_SLOTS = 2
-
-
-@dataclass(frozen=True)
-class Model:
-    """Encoded data, a family with every field filled in, and a prior; their hyper-parameters are numbers or priors."""
-
-    family: Family
-    prior: Prior
-    encoded: Any
-    n: int
-    data: Any = None
-
-    @classmethod
-    def of(cls, data: Any, family: Family, prior: Prior) -> Model:
-        """Validate and encode the data, and fill in the family's defaults."""
-        columns = list(getattr(data, "columns", []))
-        if len(set(columns)) < len(columns):
-            twice = next(name for name in columns if columns.count(name) > 1)
-            raise ValueError(f"two columns are named {twice!r}: give every column a name of its own")
-        valid = family.validate(data)
-        filled = family.with_defaults(valid)
-        n = len(data) if not hasattr(data, "shape") else int(data.shape[0])
-        prior.check_size(n)
-        return cls(filled, prior, filled.at_prior_means().encode(valid), n, data)
-
-    @cached_property
-    def vectors(self) -> Any:
-        """The data as a matrix with a row per point, dense or sparse, for methods that work with directions and distances."""
-        return self.family.vectors(self.family.validate(self.data))
 
 
 def first_empty(sizes: Ints, start: int) -> int:
@@ -63,36 +32,75 @@ def first_empty(sizes: Ints, start: int) -> int:
 compiled_form_of(first_empty)(compiled(first_empty))
 
 
-@kernel
-def slot_summary(s: Any, n_slots: int, points: Ints, summary: Floats, scores: Floats) -> Floats:
-    """Each slot's log marginal and the log predictives of some points: all that its statistics are for."""
-    for k in range(n_slots):
-        summary[k, 0] = log_marginal(s, k)
-    for t in range(len(points)):
-        for k in range(n_slots):
-            scores[k] = 0.0
-        log_predictive_all(s, points[t], n_slots, scores)
-        for k in range(n_slots):
-            summary[k, 1 + t] = scores[k]
-    return summary
+def _room_for(n_clusters: int) -> int:
+    """How many slots a committed state has: a function of its number of clusters alone."""
+    return padded(max(n_clusters + n_clusters // 8 + _SPARE_SLOTS, 16))
 
 
 class MixtureState(ClusterState):
     """A partition of the points with the statistics of its clusters."""
 
-    def __init__(self, model: Model, labels: Any, compiled: bool = True) -> None:
-        super().__init__(model, compiled)
+    PRIOR = GibbsTypePrior
+    STARTS = ("sequential", "tight", "random")
+    SEATED_BY = "gibbs"
+
+    def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None) -> None:
+        super().__init__(model, compiled, values)
         self.labels: Slots = canonical(labels).astype(np.int32)
         self._log_w_probe: Floats = np.zeros(0)
-        self._allocate(int(self.labels.max(initial=-1)) + 1 + _SPARE_SLOTS)
+        self._build(_room_for(int(self.labels.max(initial=-1)) + 1))
         self.log_joint = self.compute_log_joint()
+
+    # -- variables ------------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def declare(cls, model: Model) -> tuple[Variable, ...]:
+        """Labels and hyper-parameters."""
+        return (Variable("labels", "point", dtype="int32"), *super().declare(model))
+
+    @classmethod
+    def of_variables(cls, model: Model, values: Values, compiled: bool = True) -> Self:
+        """The state with these labels and hyper-parameters."""
+        return cls(model, values["labels"], compiled, values)
+
+    @classmethod
+    def of_labels(cls, model: Model, labels: Any) -> Self:
+        """The state with these labels, hyper-parameters at their priors' means."""
+        return cls(model, labels)
+
+    @classmethod
+    def auto_moves(cls, model: Model) -> str:
+        """The family's own choice."""
+        return model.family.MOVES
+
+    def variables(self) -> dict[str, Any]:
+        """Labels and hyper-parameters."""
+        return {"labels": self.canonical_labels().astype(np.int32), **super().variables()}
+
+    def commit(self) -> None:
+        """Slots in canonical order, as many as the number of clusters asks for; statistics and log joint from scratch."""
+        self.labels = self.canonical_labels().astype(np.int32)
+        self._build(_room_for(self.n_clusters))
+        self.log_joint = self.compute_log_joint()
+
+    @property
+    def untidy(self) -> bool:
+        """Gaps between slots that cost more than closing them, or many changes."""
+        n_clusters, n_slots = int(self.occupancy[0]), int(self.occupancy[1])
+        return n_slots - n_clusters > 5 + n_clusters // 8 or self.changes > _COMMIT_AFTER * self.model.n
+
+    def derived(self) -> dict[str, Any]:
+        """Sizes, prior weights, statistics and log joint."""
+        slots = self.labels[np.unique(self.canonical_labels(), return_index=True)[1]]
+        free = int(self.occupancy[2])
+        empty = {"size of the free slot": 0 if free < 0 else self.sizes[free], "seats": self.sizes.sum()}
+        return empty | super().derived() | {"prior weights": self.log_join[slots[slots >= 0]]}
 
     # -- arrays ---------------------------------------------------------------------------------------------------------------------------
 
-    def _allocate(self, capacity: int) -> None:
-        """Slots for at least `capacity` clusters, filled from the labels."""
-        self.capacity = padded(max(capacity, 16))
-        self.statistics = self.family.allocate(self.model.encoded, self.capacity)
+    def _build(self, capacity: int) -> None:
+        """So many slots, filled from the labels."""
+        self.allocate(capacity)
         self.weights: Floats = np.zeros(self.capacity)
         self.scratch: Floats = np.zeros(self.capacity)
         self.scores: Floats = np.zeros((4, self.capacity))
@@ -122,16 +130,7 @@ class MixtureState(ClusterState):
 
     def make_room(self) -> None:
         """Double the number of slots."""
-        self._allocate(2 * self.capacity)
-
-    def tidy(self) -> None:
-        """Between sweeps: close the gaps between slots where they cost more than closing them, and rebuild after many changes."""
-        n_clusters, n_slots = int(self.occupancy[0]), int(self.occupancy[1])
-        if n_slots - n_clusters > 5 + n_clusters // 8:
-            self.labels = self.canonical_labels().astype(np.int32)
-            self._allocate(n_clusters + n_clusters // 8 + _SPARE_SLOTS)
-        elif self.changes > _REBUILD_AFTER * self.model.n:
-            self.rebuild()
+        self._build(padded(2 * self.capacity))
 
     # -- what the state says ----------------------------------------------------------------------------------------------------------------
 
@@ -157,6 +156,13 @@ class MixtureState(ClusterState):
         """log p(C) with other hyper-parameters of the prior."""
         return float(self.prior.at(values).log_probability(self.sizes[self.sizes > 0]))
 
+    def log_weights_of_a_new_point(self) -> Floats:
+        """For a point beyond the n, the log prior weight of each cluster in canonical order (the state is committed) and, last, of a new one; they are normalised."""
+        n, n_clusters = self.model.n, self.n_clusters
+        log_v = self.prior.log_v(n + 1, np.array([n_clusters, n_clusters + 1])) - self.prior.log_v(n, np.array([n_clusters]))
+        sizes = self.sizes[:n_clusters]
+        return np.append(self.log_w[sizes + 1] - self.log_w[sizes] + log_v[0], self.log_w[1] + log_v[1])
+
     # -- changes ----------------------------------------------------------------------------------------------------------------------------
 
     def seat(self, labels: Any) -> None:
@@ -164,7 +170,7 @@ class MixtureState(ClusterState):
         self.labels = np.array(labels, dtype=np.int32)
         needed = int(self.labels.max(initial=-1)) + 1 + _SPARE_SLOTS
         if needed > self.capacity:
-            self._allocate(needed + needed // 8)
+            self._build(padded(needed + needed // 8))
         else:
             self.rebuild()
         self.log_joint = self.compute_log_joint()
@@ -176,21 +182,3 @@ class MixtureState(ClusterState):
         self._tabulate()
         self._update_log_join()
         self.log_joint += self.log_prior_of_partition() + self.log_hyperprior() - before
-
-    def audit(self, tolerance: float = 1e-8) -> None:
-        """Raise `AssertionError` unless sizes, statistics and log joint agree with a fresh build from the labels."""
-        fresh = MixtureState(self.model, self.labels, self.compiled)
-        fresh.prior, fresh.family = self.prior, self.family
-        fresh.labels, fresh.capacity = self.labels.copy(), self.capacity
-        fresh._allocate(self.capacity)
-        assert np.array_equal(fresh.sizes, self.sizes), "cluster sizes differ from the labels"
-        assert fresh.occupancy[0] == self.occupancy[0], "the number of clusters differs from the labels"
-        assert self.occupancy[2] < 0 or self.sizes[self.occupancy[2]] == 0, "the free slot is occupied"
-        np.testing.assert_allclose(self.log_join, fresh.log_join, rtol=tolerance, err_msg="prior weights differ from a rebuild")
-        if not self.collapsed:
-            return
-        n_slots, some = int(self.occupancy[1]), np.linspace(0, self.model.n - 1, min(self.model.n, 20)).astype(np.int64)
-        mine, theirs = (state.run(slot_summary, n_slots, some, np.zeros((n_slots, 1 + len(some))), np.zeros(state.capacity)) for state in (self, fresh))
-        np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance, err_msg="statistics differ from a rebuild")
-        drift = abs(self.log_joint - fresh.compute_log_joint())
-        assert drift <= tolerance * max(1.0, abs(self.log_joint)), f"the log joint has drifted by {drift:.3g}"

@@ -26,12 +26,13 @@ from maitre.families.statistics import (
     subtract,
     supports,
 )
+from maitre.model import Model
 from maitre.moves.gibbs import Gibbs, reseat_points
 from maitre.numerics.rng import stream
 from maitre.partitions.enumeration import all_partitions
 from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 from maitre.testing.enumeration import enumerate_posterior
 from maitre.testing.transitions import assert_invariant, transition_matrix
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints
 from maitre.partitions.enumeration import all_partitions
 from maitre.posterior.diagnostics import effective_sample_size
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def enumerate_posterior(model: Model) -> EnumeratedPosterior:
     """log p(C, x) for every partition C of the model's points, with hyper-parameters at fixed values.
 
     >>> import maitre as mt
-    >>> from maitre.states.mixture import Model
+    >>> from maitre.model import Model
     >>> family = mt.families.KnownCovarianceGaussian(0.0, 4.0, 0.25)
     >>> exact = enumerate_posterior(Model.of([[-1.0], [-0.8], [0.1], [0.9]], family, mt.priors.DirichletProcess(1.0)))
     >>> round(exact.log_evidence, 8)

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from maitre.families.statistics import draw_parameters, draw_point
+from maitre.model import Model
 from maitre.moves.auxiliary import parameter_count
 from maitre.numerics.arrays import Floats, Slots
 from maitre.numerics.compilation import kernel
 from maitre.numerics.rng import RngState, stream, uniform
 from maitre.partitions.enumeration import all_partitions
 from maitre.posterior.diagnostics import effective_sample_size
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 
 
 @kernel

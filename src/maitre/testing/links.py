@@ -14,11 +14,12 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from maitre.families.statistics import log_marginal
+from maitre.model import Model
 from maitre.numerics.arrays import Floats
 from maitre.partitions.labels import canonical
 from maitre.priors.distance_dependent import DistanceDependent
 from maitre.states.links import LinksState
-from maitre.states.mixture import MixtureState, Model
+from maitre.states.mixture import MixtureState
 from maitre.testing.enumeration import EnumeratedPosterior
 
 

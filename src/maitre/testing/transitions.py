@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from maitre.model import Model
 from maitre.numerics.arrays import Floats
 from maitre.numerics.draw import Branching
-from maitre.states.mixture import Model
 from maitre.testing.enumeration import EnumeratedPosterior
 
 T = TypeVar("T")

@@ -1,0 +1,52 @@
+"""Where draws go: memory, or a run folder (`maitre.posterior.folder.RunFolder`, which has the same three methods)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from maitre.posterior.folder import Checkpoint
+from maitre.posterior.stored import in_memory
+from maitre.states.base import Variable
+
+MEMORY_BUDGET = 512 * 2**20
+
+
+class Recorder(Protocol):
+    """What a run tells of its chains. Different chains may call at once."""
+
+    def keep(self, chain: int, draw: int, values: Mapping[str, Any]) -> None:
+        """A draw of a chain."""
+        ...
+
+    def checkpoint(self, chain: int, checkpoint: Checkpoint, now: bool = False) -> None:
+        """Where a chain stands."""
+        ...
+
+
+class Memory:
+    """Draws kept in memory."""
+
+    def __init__(self, variables: tuple[Variable, ...], n_chains: int) -> None:
+        self.variables = variables
+        self.values: list[dict[str, list[Any]]] = [{v.name: [] for v in variables} for _ in range(n_chains)]
+        self.kinds = {v.name: v.dtype for v in variables if v.over != "scalar"}
+
+    def keep(self, chain: int, draw: int, values: Mapping[str, Any]) -> None:
+        """A draw of a chain."""
+        own = self.values[chain]
+        for name, kept in own.items():
+            value = values[name]
+            kept.append(value.astype(self.kinds[name], copy=False) if name in self.kinds else value)
+
+    def checkpoint(self, chain: int, checkpoint: Checkpoint, now: bool = False) -> None:
+        """Nothing to do: the chain itself has it."""
+
+    def draws(self, chains: list[int], n_draws: int) -> dict[str, Any]:
+        """Kept variables as arrays (chains, draws, …)."""
+        return {v.name: in_memory([self.values[c][v.name][:n_draws] for c in chains], v) for v in self.variables}
+
+
+def bytes_needed(variables: tuple[Variable, ...], n_chains: int, n_draws: int, n_points: int) -> int:
+    """Roughly, for the draws of all chains."""
+    return n_chains * n_draws * sum(8 if v.over == "scalar" else 4 * n_points for v in variables)

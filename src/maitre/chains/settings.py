@@ -1,0 +1,77 @@
+"""How to sample: one owner of the parameters that `mt.sample`, the estimators and the command have in common, with their defaults and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maitre.numerics.arguments import number, whole_number
+from maitre.partitions.labels import canonical
+
+_POINT_UPDATES = 150_000
+_MOST_CHAINS = 10_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Moves, how many draws of how many chains, and where these start. `draws` and `burn_in` left None follow from the number of points."""
+
+    moves: Any = "auto"
+    draws: int | None = None
+    burn_in: int | None = None
+    thin: int = 1
+    chains: int = 4
+    seed: int = 0
+    init: Any = "auto"
+
+    def __post_init__(self) -> None:
+        checked = {name: whole_number(name, getattr(self, name), least, most) for name, least, most in _COUNTS if getattr(self, name) is not None}
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def filled(self, n: int) -> Settings:
+        """With numbers of draws for n points: by default 150,000 visits to points each, between 15 and 1000 iterations."""
+        default = int(np.clip(_POINT_UPDATES // n, 15, 1000))
+        return replace(self, draws=default if self.draws is None else self.draws, burn_in=default if self.burn_in is None else self.burn_in)
+
+    @property
+    def n_iterations(self) -> int:
+        """Of each chain."""
+        return int(self.burn_in or 0) + int(self.draws or 0) * self.thin
+
+    def draws_at(self, iteration: int) -> int:
+        """How many draws a chain has made after so many iterations."""
+        return max(0, iteration - int(self.burn_in or 0)) // self.thin
+
+    def public(self) -> dict[str, Any]:
+        """For people to read, as JSON."""
+        return {
+            "draws": self.draws,
+            "burn_in": self.burn_in,
+            "thin": self.thin,
+            "chains": self.chains,
+            "seed": self.seed,
+            "init": self.init if isinstance(self.init, str) else "given labels",
+            "moves": str(self.moves),
+        }
+
+    def stored(self) -> dict[str, Any]:
+        """In the form that a run folder keeps."""
+        moves = list(self.moves) if isinstance(self.moves, (list, tuple)) else self.moves
+        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "moves": moves, "init": self.init if isinstance(self.init, str) else canonical(self.init)}
+
+
+_COUNTS = (
+    ("draws", 1, 10**12),
+    ("burn_in", 0, 10**12),
+    ("thin", 1, 10**9),
+    ("chains", 1, _MOST_CHAINS),
+    ("seed", 0, 2**128),
+)
+
+
+def seconds(value: Any) -> float | None:
+    """A time budget."""
+    return None if value is None else number("time_budget", value, above=0)

@@ -1,0 +1,145 @@
+"""Where a chain starts: labels by name, or as given, and a state with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from threading import Event
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maitre.families.base import ConjugateFamily
+from maitre.model import Model
+from maitre.moves import REGISTRY, resolve
+from maitre.numerics.arrays import Ints
+from maitre.numerics.draw import draw_below, fill_below, shuffle
+from maitre.numerics.rng import RngState
+from maitre.optimize.pipeline import search_labels
+from maitre.partitions.labels import canonical
+from maitre.priors.base import GibbsTypePrior
+from maitre.states import state_for
+from maitre.states.base import State
+
+NAMES = ("auto", "sequential", "search", "one", "singletons", "random", "kmeans")
+_DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20}
+
+
+def parse_init(init: Any, model: Model) -> tuple[str, int]:
+    """The name of an initialisation and its number of clusters, or a `ValueError`; labels given as such are called "given"."""
+    most = most_clusters(model)
+    if not isinstance(init, str):
+        return "given", int(_given(init, model, most).max()) + 1
+    name, _, number = init.partition(":")
+    if name not in NAMES or (number and (name not in _DEFAULT_CLUSTERS or not (number.isascii() and number.isdigit()) or int(number) < 1)):
+        raise ValueError(
+            f"unknown init {init!r}; expected one of {', '.join(NAMES)} ('random' and 'kmeans' take a number of clusters, as in 'random:50'), or a label vector"
+        )
+    if name == "singletons" and most < model.n:
+        raise ValueError(f"init 'singletons' has {model.n} clusters; {type(model.prior).__name__} allows at most {most}: use 'sequential'")
+    return name, min(int(number) if number else _DEFAULT_CLUSTERS.get(name, 1), model.n, most)
+
+
+def _given(init: Any, model: Model, most: int) -> Ints:
+    expected = f"give one label per point, or one of {', '.join(NAMES)}"
+    try:
+        labels = canonical(init)
+    except (TypeError, ValueError):
+        raise ValueError(f"init is {type(init).__name__} and no vector of labels: {expected}") from None
+    if len(labels) != model.n:
+        raise ValueError(f"init has {len(labels)} labels for {model.n} points: {expected}")
+    if labels.max() >= most:
+        raise ValueError(f"init has {labels.max() + 1} clusters; {type(model.prior).__name__} allows at most {most}")
+    return labels
+
+
+def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
+    """Labels of all points; −1 for points that sequential prediction has yet to seat.
+
+    `init` is "sequential", "search", "one", "singletons", "random" or "random:K", "kmeans" or "kmeans:K", or one label per point.
+    """
+    name, n_clusters = parse_init(init, model)
+    if name == "given":
+        return canonical(init)
+    if name == "sequential":
+        return np.full(model.n, -1, dtype=np.int64)
+    if name == "search":
+        return search_labels(model, rng)
+    if name == "one":
+        return np.zeros(model.n, dtype=np.int64)
+    if name == "singletons":
+        return np.arange(model.n)
+    if name == "random":
+        labels = np.empty(model.n, dtype=np.int64)
+        fill_below(labels, n_clusters, rng)
+        return canonical(labels)
+    return _k_means(model, n_clusters, rng)
+
+
+def most_clusters(model: Model) -> int:
+    """The largest number of clusters to which the prior gives a positive probability."""
+    prior = model.prior.at_prior_means()
+    if not isinstance(prior, GibbsTypePrior):
+        return model.n
+    low, high = 1, model.n + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if np.isfinite(prior.log_v(model.n, np.array([middle]))[0]) else (low, middle)
+    return low
+
+
+def _k_means(model: Model, n_clusters: int, rng: RngState) -> Ints:
+    """k-means on the family's vectors; one thread, so that the result does not depend on how many there are."""
+    from sklearn.cluster import MiniBatchKMeans
+    from threadpoolctl import threadpool_limits
+
+    vectors = model.vectors
+    vectors = sparse.csr_matrix(vectors, dtype=np.float64) if sparse.issparse(vectors) else np.asarray(vectors, dtype=np.float64)
+    n_distinct = min(n_clusters, model.n)
+    with threadpool_limits(1):
+        fitted = MiniBatchKMeans(n_distinct, n_init=1, random_state=int(draw_below(2**31, rng)), batch_size=4096).fit(vectors)
+    return canonical(fitted.labels_)
+
+
+def seated(model: Model, labels: Any, rng: RngState, kind: type[State] | None = None) -> State:
+    """A state with these labels; points labelled −1 are seated one after the other in random order (sequential prediction)."""
+    kind = kind or state_for(model.prior)
+    waiting = np.flatnonzero(np.asarray(labels) < 0)
+    if len(waiting) and (kind.SEATED_BY is None or not isinstance(model.family, ConjugateFamily)):
+        raise ValueError(
+            f"init 'sequential' needs the closed marginals of a conjugate family; {type(model.family).__name__} has none: use init='one' or 'random'"
+        )
+    state = kind.of_labels(model, labels)
+    if len(waiting):
+        shuffle(waiting, rng)
+        REGISTRY[str(kind.SEATED_BY)]().seat(state, waiting, rng)  # type: ignore[attr-defined]
+        state.commit()
+    return state
+
+
+def start(model: Model, init: Any, rng: RngState, kind: type[State] | None = None, stop: Event | None = None) -> State:
+    """The state a chain starts from; "auto" makes two sweeps from each of several starts and keeps the one with the highest log joint."""
+    kind = kind or state_for(model.prior)
+    if not (isinstance(init, str) and init == "auto"):
+        return seated(model, initial_labels(init, model, rng), rng, kind)
+    sweep = resolve("auto", model).shared[0] if kind is state_for(model.prior) else None
+    candidates: list[State] = []
+    for labels in _automatic_labels(model, kind, rng):
+        if candidates and stop is not None and stop.is_set():
+            break
+        state = seated(model, labels, rng, kind)
+        for _ in range(2 if sweep is not None else 0):
+            sweep.step(state, rng)  # type: ignore[union-attr]
+        candidates.append(state)
+    return max(candidates, key=lambda state: state.log_joint)
+
+
+def _automatic_labels(model: Model, kind: type[State], rng: RngState) -> list[Ints]:
+    """The starts that "auto" tries: one that ends with few clusters, one with tighter clusters expected, one with many."""
+    conjugate = isinstance(model.family, ConjugateFamily)
+    names = list(dict.fromkeys("one" if name == "sequential" and not conjugate else name for name in kind.STARTS))
+    starts = [initial_labels(name, model, rng) for name in names if name != "tight"]
+    tight = model.family.tightened() if "tight" in names and conjugate else None
+    if tight is not None:
+        starts.append(seated(dataclasses.replace(model, family=tight), starts[0], rng, kind).canonical_labels())
+    return starts

@@ -1,0 +1,76 @@
+"""A model: data × family × prior with every field filled in. Names become objects here, and data are validated and encoded here, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from maitre.data.rows import Rows, as_data
+from maitre.families import REGISTRY as FAMILIES
+from maitre.families.auto import choose_family
+from maitre.families.base import Family
+from maitre.priors import REGISTRY as PRIORS
+from maitre.priors.base import Prior
+from maitre.priors.dirichlet_process import DirichletProcess
+
+
+@dataclass(frozen=True)
+class Model:
+    """Encoded data, a family with every field filled in, and a prior; their hyper-parameters are numbers or priors."""
+
+    family: Family
+    prior: Prior
+    encoded: Any
+    n: int
+    data: Rows | None = None
+    valid: Any = None  # the data as the family's `validate` gave them
+    given: Family | None = None  # the family before its open fields were filled in
+
+    @classmethod
+    def of(cls, data: Any, family: Family | str | None = None, prior: Prior | str | None = None, given: Family | None = None) -> Model:
+        """Validate and encode the data, and fill in the family's defaults."""
+        rows = as_data(data)
+        family = as_family(family, rows)
+        prior = as_prior(prior)
+        valid = family.validate(rows.raw)
+        filled = family.with_defaults(valid)
+        prior.check_size(rows.n)
+        return cls(filled, prior, filled.at_prior_means().encode(valid), rows.n, rows, valid, family if given is None else given)
+
+    @cached_property
+    def vectors(self) -> Any:
+        """The data as a matrix with a row per point, dense or sparse, for methods that work with directions and distances."""
+        return self.family.vectors(self.valid)
+
+    def encoded_alike(self, new: Any) -> tuple[Any, int]:
+        """New rows in the form the kernels read, and how many there are."""
+        assert self.data is not None
+        rows = self.data.alike(new)
+        return self.family.at_prior_means().encode(self.family.validate(rows.raw)), rows.n
+
+
+def as_family(family: Family | str | None, data: Rows) -> Family:
+    """A family from an object, a name, or the data."""
+    if isinstance(family, Family):
+        return family
+    if family is None or (isinstance(family, str) and family == "auto"):
+        return choose_family(data)
+    if isinstance(family, str) and family in FAMILIES and family != "Product":
+        return FAMILIES[family]()
+    raise ValueError(
+        f"unknown family {family!r}; expected 'auto', one of {', '.join(name for name in FAMILIES if name != 'Product')}, or an object such as mt.families.NormalInverseGamma()"
+    )
+
+
+def as_prior(prior: Prior | str | None) -> Prior:
+    """A prior from an object or a name; the default is a Dirichlet process with a sampled concentration."""
+    if isinstance(prior, Prior):
+        return prior
+    if prior is None:
+        return DirichletProcess()
+    if isinstance(prior, str) and prior in PRIORS:
+        return PRIORS[prior]()
+    if isinstance(prior, str) and prior == "DistanceDependent":
+        raise ValueError("DistanceDependent needs distances: give an object such as mt.priors.DistanceDependent.neighbours(coordinates, k=10)")
+    raise ValueError(f"unknown prior {prior!r}; expected one of {', '.join(PRIORS)}, or an object such as mt.priors.DirichletProcess(1.0)")

@@ -1,0 +1,435 @@
+"""A run on disk: configuration, data, kept draws as they come, and checkpoints, with one commit point.
+
+    run/COMMIT.json               the only commit point, replaced in one step: which generation counts, how many draws of each chain, which checkpoint
+    run/run-1/config.json         model, settings, versions
+    run/run-1/arrays.npz, data.*  what is too long for text
+    run/run-1/draws/<name>        a Zarr array (chains, draws, …) for each kept variable
+    run/run-1/chain-0-120.npz     the checkpoint of chain 0 at iteration 120
+
+Files that a commit names are never changed, with two exceptions that only add to them: a chunk of draws may be replaced by one that begins with the same draws, and an array
+may grow. A kill at any moment therefore leaves the last commit whole. Everything read is checked: hashes of files in the commit, checksums in the chunks. Nothing is a pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maitre.data.rows import KINDS, Rows, TableRows, as_data
+from maitre.model import Model
+from maitre.posterior.described import class_at, described, path_of, restored
+from maitre.posterior.stored import ArrayWriter, StoredArray, create_array, metadata_digest
+from maitre.states.base import State, Variable
+
+FORMAT = 2
+COMMIT = "COMMIT.json"
+_PACE = 1.0  # seconds between two checkpoints of a chain on disk, at least
+_SHARE = 60.0  # and so many times as long as writing one took: at most one or two per cent of the time
+
+
+class Checkpoint(NamedTuple):
+    """A chain at one moment: the variables of its committed state, what its moves remember, and how many iterations it has done."""
+
+    iteration: int
+    values: dict[str, Any]
+    memory: dict[str, Any]
+
+
+@dataclass
+class Configuration:
+    """What a run is of: model, kind of state, settings, and the declaration of what draws keep."""
+
+    model: Model
+    state: type[State]
+    settings: dict[str, Any]  # all that a chain needs to go on; empty for what is not a run of chains
+    public: dict[str, Any]  # for people to read
+    exact: bool = True
+
+    def kept(self) -> tuple[Variable, ...]:
+        """What draws keep."""
+        return self.state.kept_variables(self.model)
+
+
+@dataclass
+class ChainProgress:
+    """How far a chain is on disk."""
+
+    draws: int = 0
+    iteration: int = 0
+    checkpoint: str | None = None
+    sha256: str | None = None
+
+
+@dataclass
+class Commit:
+    """What the commit point says."""
+
+    generation: str
+    files: dict[str, str]  # hashes of the files that never change
+    chains: list[ChainProgress]
+    draws: int  # how many of each chain are wanted
+    arrays: dict[str, str] = field(default_factory=dict)  # hashes of what the arrays say of themselves
+    outcome: dict[str, Any] = field(default_factory=dict)  # finished, interrupted, summary of the moves
+
+    def to_bytes(self) -> bytes:
+        body = {"format": FORMAT, **asdict(self)}
+        return json.dumps(body | {"checksum": _sha256(json.dumps(body, sort_keys=True).encode())}, indent=1).encode()
+
+    @classmethod
+    def read(cls, path: Path) -> Commit:
+        """The commit of a run folder, or an error that says why it cannot be used."""
+        file = path / COMMIT
+        if not file.is_file():
+            raise FileNotFoundError(f"{str(path)!r} is not a saved result or run: expected a folder that mt.sample(store=…), Posterior.save or `maitre fit` wrote")
+        try:
+            body = json.loads(file.read_bytes())
+            version, checksum = body.get("format"), body.pop("checksum")
+        except (ValueError, AttributeError, KeyError):
+            raise damaged(path, f"{COMMIT} is not readable") from None
+        if version != FORMAT:
+            raise ValueError(f"{str(path)!r} has format {version!r}; this version reads format {FORMAT}")
+        if checksum != _sha256(json.dumps(body, sort_keys=True).encode()):
+            raise damaged(path, f"{COMMIT} has been changed")
+        del body["format"]
+        return cls(**(body | {"chains": [ChainProgress(**chain) for chain in body["chains"]]}))
+
+
+def damaged(path: Path, reason: str) -> ValueError:
+    """The error for a folder that cannot be trusted any more."""
+    return ValueError(f"the run in {str(path)!r} is damaged ({reason}): restore the folder from a copy, or sample again")
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _sha256_of(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as source:
+        while block := source.read(2**22):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def replace_file(file: Path, content: bytes) -> None:
+    """Write a file in one step: a reader sees the old content or the new, never a half."""
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    with unfinished.open("wb") as target:
+        target.write(content)
+        target.flush()
+        os.fsync(target.fileno())
+    os.replace(unfinished, file)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """An error of the disk with the folder's name and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        advice = "what was committed before is safe; make room, then go on with mt.resume or `maitre resume`"
+        raise OSError(error.errno, f"the run folder {str(path)!r} cannot be written ({error.strerror}): {advice}") from None
+
+
+# -- writing --------------------------------------------------------------------------------------------------------------------------------
+
+
+def check_writable(path: Path, replacing: bool) -> None:
+    """A `ValueError` before any work is done, if a run cannot be written to this folder."""
+    place = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    if not place.is_dir():
+        raise ValueError(f"{str(place)!r} is a file; expected a folder: give another name")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise ValueError(f"the folder {str(place)!r} may not be written to: give another name")
+    probe = place / f".maitre-{os.getpid()}"
+    try:
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"the folder {str(place)!r} cannot be written to ({error.strerror}): give another name") from None
+    if path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
+        if (path / COMMIT).is_file():
+            if not replacing:
+                raise ValueError(
+                    f"store {str(path)!r} exists and is not empty: go on with mt.resume({str(path)!r}), or give a new folder, so that no earlier draws are overwritten"
+                )
+        elif not replacing:
+            raise ValueError(f"store {str(path)!r} exists and is not empty: give a new folder")
+
+
+class RunFolder:
+    """A run folder that is being written. Different chains may write at once; a second writer is refused."""
+
+    def __init__(self, path: Path, config: Configuration, lock: Any) -> None:
+        self.path, self.config = path, config
+        self._lock, self._mutex = lock, Lock()
+        self.pace = _PACE
+        self._next: list[float] = []  # when each chain's next checkpoint is due
+        self.published = False
+
+    # -- beginning
+
+    @classmethod
+    def create(cls, path: Path, config: Configuration, n_chains: int, n_draws: int, store_data: bool = True, replacing: bool = False) -> RunFolder:
+        """A new run. With `replacing`, an earlier one in the folder stays what counts until the first checkpoint."""
+        check_writable(path, replacing)
+        with _told(path):
+            path.mkdir(parents=True, exist_ok=True)
+            run = cls(path, config, _locked(path))
+            older = [entry.name for entry in path.iterdir() if entry.name.startswith("run-")]
+            number = 1 + max((int(name[4:]) for name in older if name[4:].isdigit()), default=0)
+            run.generation = path / f"run-{number}"
+            (run.generation / "draws").mkdir(parents=True)
+            files = run._write_configuration(store_data)
+            for variable in config.kept():
+                create_array(run.generation / "draws", variable, n_chains, n_draws, config.model.n)
+            run.commit = Commit(run.generation.name, files, [ChainProgress() for _ in range(n_chains)], n_draws)
+            run._open(n_chains)
+            if not (path / COMMIT).exists():
+                run._publish()
+        return run
+
+    def _write_configuration(self, store_data: bool) -> dict[str, str]:
+        config, model, folder = self.config, self.config.model, self.generation
+        assert model.data is not None
+        arrays: dict[str, Any] = {}
+        data = {"kind": model.data.KIND, "names": described(model.data.names, arrays), "fingerprint": model.data.fingerprint(), "file": None}
+        if store_data:
+            data["file"] = model.data.save(folder)
+        body = {
+            "versions": _versions(),
+            "model": {"family": described(model.family, arrays), "given": described(model.given, arrays), "prior": described(model.prior, arrays)},
+            "data": data,
+            "state": path_of(config.state),
+            "settings": described(config.settings, arrays),
+            "public": described(config.public, arrays),
+            "exact": config.exact,
+            "kept": [asdict(variable) for variable in config.kept()],
+        }
+        replace_file(folder / "config.json", json.dumps(body, indent=1).encode())
+        if arrays:
+            np.savez(folder / "arrays.npz", **arrays)
+        return {file.name: _sha256_of(file) for file in sorted(folder.iterdir()) if file.is_file()}
+
+    @classmethod
+    def reopen(cls, path: Path, config: Configuration, n_draws: int) -> tuple[RunFolder, list[Checkpoint | None]]:
+        """Go on with a run: the folder to write to, and where each chain stands."""
+        with _told(path):
+            run = cls(path, config, _locked(path))
+            run.commit, run.published = Commit.read(path), True
+            run.commit.draws = n_draws
+            run.generation = path / run.commit.generation
+            for entry in path.iterdir():  # what a run that was killed has left
+                if entry.name.startswith("run-") and entry.name != run.commit.generation:
+                    shutil.rmtree(entry, ignore_errors=True)
+            checkpoints = [read_checkpoint(path, run.generation, chain) for chain in run.commit.chains]
+            run._open(len(run.commit.chains))
+            for writer in run.writers.values():
+                if writer.array.shape[1] < n_draws:
+                    writer.array.resize((writer.array.shape[0], n_draws, *writer.array.shape[2:]))
+        return run, checkpoints
+
+    def go_on(self, chain: int, made: int) -> None:
+        """The chain goes on from a checkpoint at which it had made so many draws."""
+        for writer in self.writers.values():
+            writer.go_on(chain, made, self.commit.chains[chain].draws)
+
+    def _open(self, n_chains: int) -> None:
+        self.writers = {v.name: ArrayWriter(self.generation / "draws", v, n_chains) for v in self.config.kept()}
+        self._next = [0.0] * n_chains
+
+    # -- as the chains go on
+
+    def keep(self, chain: int, draw: int, values: Mapping[str, Any]) -> None:
+        """A draw; it is on disk after the next checkpoint."""
+        for name, writer in self.writers.items():
+            writer.keep(chain, draw, values[name])
+
+    def checkpoint(self, chain: int, checkpoint: Checkpoint, now: bool = False) -> None:
+        """Write the draws so far and where the chain stands, if it is time for that. When that is changes nothing that is drawn."""
+        began = time.monotonic()
+        if not now and began < self._next[chain]:
+            return
+        with _told(self.path):
+            draws = self.write(chain)
+            name = f"chain-{chain}-{checkpoint.iteration}.npz"
+            content = checkpoint_bytes(checkpoint)
+            if name != self.commit.chains[chain].checkpoint:
+                replace_file(self.generation / name, content)
+            with self._mutex:
+                before = self.commit.chains[chain]
+                self.commit.chains[chain] = ChainProgress(max(draws, before.draws), checkpoint.iteration, name, _sha256(content))
+                self._publish()
+                if before.checkpoint not in (None, name):
+                    (self.generation / str(before.checkpoint)).unlink(missing_ok=True)
+        self._next[chain] = time.monotonic() + max(self.pace, _SHARE * (time.monotonic() - began))
+
+    def write(self, chain: int) -> int:
+        """Write the draws that wait; returns how many of the chain are on disk. They count after the next commit."""
+        with _told(self.path):
+            return max([writer.write(chain) for writer in self.writers.values()], default=0)
+
+    def adopt(self, checkpoints: list[Checkpoint]) -> None:
+        """All draws are written, and the chains stand where these say (nowhere, if there are none): one commit for all."""
+        with _told(self.path), self._mutex:
+            for number, progress in enumerate(self.commit.chains):
+                progress.draws = self.write(number)
+                if number < len(checkpoints) and checkpoints[number] is not None:
+                    content = checkpoint_bytes(checkpoints[number])
+                    progress.iteration, progress.sha256 = checkpoints[number].iteration, _sha256(content)
+                    progress.checkpoint = f"chain-{number}-{progress.iteration}.npz"
+                    replace_file(self.generation / progress.checkpoint, content)
+
+    def finish(self, outcome: dict[str, Any]) -> None:
+        """Say how the run ended."""
+        with _told(self.path), self._mutex:
+            self.commit.outcome = outcome
+            self._publish()
+
+    def _publish(self) -> None:
+        self.commit.arrays = {name: metadata_digest(self.generation / "draws", name) for name in self.writers}
+        replace_file(self.path / COMMIT, self.commit.to_bytes())
+        if not self.published:
+            self.published = True
+            for entry in self.path.iterdir():
+                if entry.name.startswith("run-") and entry.name != self.generation.name:
+                    shutil.rmtree(entry, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let others write; a run that has committed nothing leaves nothing behind."""
+        if not self.published:
+            shutil.rmtree(self.generation, ignore_errors=True)
+        self._lock.close()
+
+
+def _versions() -> dict[str, str]:
+    import platform
+    from importlib.metadata import version
+
+    return {"python": platform.python_version()} | {name: version(name) for name in ("maitre", "numpy", "scipy", "numba", "zarr")}
+
+
+def _locked(path: Path) -> Any:
+    """An open file that only one process may hold."""
+    handle = (path / ".lock").open("w")
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        raise ValueError(f"the run in {str(path)!r} is being written by another process: wait for it, or give another folder") from None
+    return handle
+
+
+# -- reading --------------------------------------------------------------------------------------------------------------------------------
+
+
+def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
+    """A checkpoint as a .npz file."""
+    memory = np.frombuffer(json.dumps(checkpoint.memory, default=_plain).encode(), dtype=np.uint8)
+    content = io.BytesIO()
+    np.savez(content, iteration=checkpoint.iteration, memory=memory, **{f"value.{name}": value for name, value in checkpoint.values.items()})
+    return content.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise ValueError(f"a move remembers {type(value).__name__}, which cannot be written down: only numbers, texts, lists and arrays can")
+
+
+def read_checkpoint(path: Path, generation: Path, chain: ChainProgress) -> Checkpoint | None:
+    """Where a chain stands, or None if it has not begun."""
+    if chain.checkpoint is None:
+        return None
+    file = generation / chain.checkpoint
+    content = file.read_bytes() if file.is_file() else b""
+    if _sha256(content) != chain.sha256:
+        raise damaged(path, f"{chain.checkpoint} is missing or has been changed")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        values = {name[6:]: arrays[name] for name in arrays.files if name.startswith("value.")}
+        return Checkpoint(int(arrays["iteration"]), values, json.loads(arrays["memory"].tobytes()))
+
+
+@dataclass
+class Stored:
+    """A run as read from disk."""
+
+    path: Path
+    config: Configuration
+    commit: Commit
+
+    def checkpoints(self) -> list[Checkpoint | None]:
+        """Where each chain stands."""
+        return [read_checkpoint(self.path, self.path / self.commit.generation, chain) for chain in self.commit.chains]
+
+    def draws(self, chains: list[int], n_draws: int) -> dict[str, Any]:
+        """Kept variables: scalars in memory, others read as they are asked for."""
+        folder = self.path / self.commit.generation / "draws"
+        arrays = {v.name: StoredArray(folder / v.name, chains, n_draws) for v in self.config.kept()}
+        return {v.name: np.asarray(arrays[v.name]) if v.over == "scalar" else arrays[v.name] for v in self.config.kept()}
+
+
+def read_run(path: Path, data: Any = None) -> Stored:
+    """The run in a folder, everything checked. `data` are needed if the folder has none. A run that is being written may change under the reader, who then reads again."""
+    for attempt in range(5):
+        commit = Commit.read(path)
+        try:
+            return Stored(path, _read_configuration(path, commit, data), commit)
+        except ValueError:
+            if attempt == 4 or (path / COMMIT).read_bytes() == commit.to_bytes():
+                raise
+    raise AssertionError("unreachable")
+
+
+def _read_configuration(path: Path, commit: Commit, data: Any) -> Configuration:
+    generation = path / commit.generation
+    for name, digest in commit.files.items():
+        file = generation / name
+        if not file.is_file() or _sha256_of(file) != digest:
+            raise damaged(path, f"{name} is missing or has been changed")
+    for name, digest in commit.arrays.items():
+        if not (generation / "draws" / name / "zarr.json").is_file() or metadata_digest(generation / "draws", name) != digest:
+            raise damaged(path, f"the description of the draws of {name!r} is missing or has been changed")
+    body = json.loads((generation / "config.json").read_bytes())
+    arrays = {}
+    if (generation / "arrays.npz").exists():
+        with np.load(generation / "arrays.npz", allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    parts = {name: restored(body["model"][name], arrays) for name in ("family", "given", "prior")}
+    model = Model.of(_read_data(generation, body["data"], arrays, data), parts["family"], parts["prior"], given=parts["given"])
+    return Configuration(model, class_at(body["state"]), restored(body["settings"], arrays), restored(body["public"], arrays), body["exact"])
+
+
+def _read_data(generation: Path, entry: dict[str, Any], arrays: dict[str, Any], data: Any) -> Rows:
+    if data is not None:
+        rows = as_data(data)
+        if rows.fingerprint() != entry["fingerprint"]:
+            raise ValueError("these are not the data of the run: their values, types or column names differ")
+        return rows
+    if entry["file"] is None:
+        raise ValueError("the run was stored without its data: give them, e.g. mt.resume(folder, data=table)")
+    rows = KINDS[entry["kind"]].load(generation / entry["file"])
+    return rows.renamed(restored(entry["names"], arrays)) if isinstance(rows, TableRows) else rows

@@ -1,0 +1,179 @@
+"""Kept variables on disk: one Zarr array each, shape (chains, draws, …), whose chunks hold whole draws of one chain and carry checksums.
+
+A chunk is always replaced as a whole, in one step, and never gets shorter, so whatever a commit says is there can be read at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maitre.states.base import Variable
+
+_CHUNK = 2**18  # numbers in a chunk, or one draw
+_MOST_DRAWS = 1024  # in a chunk
+_FIRST_WIDTH = 16  # clusters for which there is room at first
+
+
+def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, n_points: int) -> None:
+    """An empty array for a variable."""
+    import zarr
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    shape = entry_shape(variable, n_points)
+    step = min(max(1, _CHUNK // max(1, int(np.prod(shape)))), _MOST_DRAWS)
+    fill = np.nan if np.dtype(variable.dtype).kind == "f" else -1
+    zarr.create_array(
+        store=str(folder / variable.name),
+        shape=(n_chains, n_draws, *shape),
+        chunks=(1, step, *(max(1, size) for size in shape)),
+        dtype=variable.dtype,
+        compressors=[ZstdCodec(level=1), Crc32cCodec()],
+        fill_value=fill,
+        config={"write_empty_chunks": True},
+    )
+
+
+def entry_shape(variable: Variable, n_points: int, width: int = _FIRST_WIDTH) -> tuple[int, ...]:
+    """The shape of one draw of a variable."""
+    first = {"scalar": (), "cluster": (width,)}.get(variable.over, (n_points,))
+    return (*first, *variable.shape)
+
+
+def metadata_digest(folder: Path, name: str) -> str:
+    """A hash of what the array says of itself: a changed byte there would change what is read."""
+    return hashlib.sha256((folder / name / "zarr.json").read_bytes()).hexdigest()
+
+
+class ArrayWriter:
+    """Draws of one variable on their way to disk. Draws of a chunk that is not full wait in memory as well, and are written again with the next."""
+
+    def __init__(self, folder: Path, variable: Variable, n_chains: int) -> None:
+        import zarr
+
+        self.variable = variable
+        self.array = zarr.open_array(store=str(folder / variable.name), mode="r+", config={"write_empty_chunks": True})
+        self.step = self.array.chunks[1]
+        self.base = [0] * n_chains  # the first draw that waits, of each chain
+        self.waiting: list[list[Any]] = [[] for _ in range(n_chains)]
+
+    def go_on(self, chain: int, made: int, n_draws: int) -> None:
+        """Draws up to `n_draws` are on disk; those from `made` on will come again."""
+        self.base[chain] = made // self.step * self.step
+        self.waiting[chain] = list(np.asarray(self.array[chain, self.base[chain] : n_draws]))
+
+    def keep(self, chain: int, draw: int, value: Any) -> None:
+        """A draw; one that came before is replaced."""
+        waiting, place = self.waiting[chain], draw - self.base[chain]
+        if place < len(waiting):
+            waiting[place] = value
+        else:
+            assert place == len(waiting), "draws must come one after the other"
+            waiting.append(value)
+
+    def write(self, chain: int) -> int:
+        """Write what waits; returns how many draws of the chain are on disk."""
+        waiting, base = self.waiting[chain], self.base[chain]
+        if not waiting:
+            return base
+        end = base + len(waiting)
+        block = padded_block(waiting, self.variable)
+        wanted = (self.array.shape[0], max(self.array.shape[1], end), *np.maximum(self.array.shape[2:], block.shape[1:]).tolist())
+        if wanted != self.array.shape:
+            self.array.resize(wanted)
+        room = np.full((len(waiting), *self.array.shape[2:]), self.array.fill_value, dtype=self.array.dtype)
+        room[tuple(slice(size) for size in block.shape)] = block
+        self.array[chain, base:end] = room
+        full = len(waiting) // self.step * self.step
+        self.base[chain], self.waiting[chain] = base + full, waiting[full:]
+        return end
+
+
+def padded_block(values: Sequence[Any], variable: Variable) -> Any:
+    """Draws as one array; a variable over clusters, of which draws may have different numbers, is filled up with NaN or −1."""
+    if variable.over != "cluster" or len({np.shape(value) for value in values}) == 1:
+        return np.asarray(values, dtype=variable.dtype)
+    widest = max(len(value) for value in values)
+    fill = np.nan if np.dtype(variable.dtype).kind == "f" else -1
+    block = np.full((len(values), widest, *variable.shape), fill, dtype=variable.dtype)
+    for row, value in zip(block, values, strict=True):
+        row[: len(value)] = value
+    return block
+
+
+class StoredArray:
+    """Draws on disk, read as they are asked for: `array[chain, draw]`, slices, or `np.asarray(array)`. What is damaged or missing is an error, never a value."""
+
+    def __init__(self, path: Path, chains: Sequence[int], n_draws: int) -> None:
+        self.path, self.chains, self.n_draws = path, list(chains), n_draws
+        self._array = self._opened()
+        self.dtype = self._array.dtype
+        self.shape = (len(self.chains), n_draws, *self._array.shape[2:])
+        self.ndim = len(self.shape)
+
+    def _opened(self) -> Any:
+        import zarr
+
+        try:
+            return zarr.open_array(store=str(self.path), mode="r")
+        except Exception as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Any) -> ValueError:
+        reason = " ".join(str(error).split())[:200]
+        return ValueError(f"the draws in {str(self.path)!r} are damaged ({reason}): they cannot be read; restore the folder from a copy")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self[:], dtype=dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        key = key if isinstance(key, tuple) else (key,)
+        if Ellipsis in [k if k is Ellipsis else None for k in key]:
+            at = next(i for i, k in enumerate(key) if k is Ellipsis)
+            key = (*key[:at], *[slice(None)] * (self.ndim - len(key) + 1), *key[at + 1 :])
+        chains, draws, *rest = (*key, *[slice(None)] * max(0, 2 - len(key)))
+        which = np.asarray(self.chains)[chains]
+        places = np.arange(self.n_draws)[draws]
+        if which.ndim == 0:
+            return self._chain(int(which), places)[(..., *rest)] if not rest else self._chain(int(which), places)[self._behind(places, rest)]
+        stacked = np.stack([self._chain(int(chain), places) for chain in which]) if len(which) else np.empty((0, *np.shape(places), *self.shape[2:]), self.dtype)
+        return stacked[(slice(None), *self._behind(places, rest))] if rest else stacked
+
+    @staticmethod
+    def _behind(places: Any, rest: list[Any]) -> tuple[Any, ...]:
+        return (*([slice(None)] * np.ndim(places)), *rest)
+
+    def _chain(self, chain: int, places: Any) -> Any:
+        """These draws of one chain."""
+        if np.size(places) == 0:
+            return np.empty((*np.shape(places), *self.shape[2:]), dtype=self.dtype)
+        first, last = int(np.min(places)), int(np.max(places))
+        step = self._array.chunks[1]
+        for number in range(first // step, last // step + 1):
+            if not self.path.joinpath("c", str(chain), str(number), *["0"] * (self.ndim - 2)).is_file():
+                raise self._damaged(f"chunk {number} of chain {chain} is missing")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                block = np.asarray(self._array[chain, first : last + 1])
+        except Exception as error:
+            raise self._damaged(error) from None
+        return block[places - first]
+
+
+def in_memory(values: Sequence[Sequence[Any]], variable: Variable) -> Any:
+    """Draws of several chains, equally many of each, as one array."""
+    blocks = [padded_block(chain, variable) for chain in values]
+    if variable.over == "cluster" and len({block.shape for block in blocks}) > 1:
+        widest = max(block.shape[1] for block in blocks)
+        fill = np.nan if np.dtype(variable.dtype).kind == "f" else -1
+        blocks = [np.pad(b, [(0, 0), (0, widest - b.shape[1]), *[(0, 0)] * (b.ndim - 2)], constant_values=fill) for b in blocks]
+    return np.stack(blocks)
