@@ -10,7 +10,7 @@ from maitre.model import Model
 from maitre.numerics.draw import Tempered, draw_log
 from maitre.numerics.rng import stream
 from maitre.optimize.ascent import ascend_hyperparameters
-from maitre.optimize.refine import climb, climb_once, kept_if_better, reheat, reseat, shake, try_merges, try_splits
+from maitre.optimize.refine import climb, climb_once, kept_if_better, reheat, reseat_tempered, shake, try_merges, try_splits
 from maitre.priors import REGISTRY as PRIORS
 from maitre.states.mixture import MixtureState
 from maitre.testing import enumerate_posterior
@@ -46,7 +46,7 @@ def test_every_step_raises_the_log_joint_or_leaves_it(name):
         state, rng = MixtureState(model, np.zeros(model.n, dtype=int), compiled=False), stream(4)
         points = np.arange(model.n)
         for _ in range(3):
-            for step in (_split, _merge, reseat):
+            for step in (_split, _merge, reseat_tempered):
                 before = state.log_joint
                 changed = step(state, points, np.inf, rng)
                 assert state.log_joint >= before
@@ -82,7 +82,7 @@ def test_what_is_not_better_is_undone():
     state, rng = MixtureState(model, np.zeros(120, dtype=int)), stream(0)
     climb(state, rng, never)
     labels, log_joint = state.canonical_labels(), state.log_joint
-    assert not kept_if_better(state, lambda: reseat(state, np.arange(120), 0.01, rng))
+    assert not kept_if_better(state, lambda: reseat_tempered(state, np.arange(120), 0.01, rng))
     state.audit()
     assert np.array_equal(state.canonical_labels(), labels)
     assert state.log_joint == pytest.approx(log_joint, abs=1e-8)

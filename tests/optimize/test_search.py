@@ -10,7 +10,7 @@ from maitre.model import Model
 from maitre.numerics.rng import stream
 from maitre.optimize.best_first import BestFirst
 from maitre.optimize.level import Level
-from maitre.optimize.refine import reseat
+from maitre.optimize.refine import reseat_tempered
 from maitre.optimize.scores import completed_log_prior, log_marginals, ordered, remainders
 from maitre.optimize.tree import BEST, N_QUEUED, SCORE, path_labels
 from maitre.partitions.enumeration import all_partitions
@@ -223,6 +223,6 @@ def test_level_search_with_a_beam_of_one_is_greedy_and_compiled_as_plain():
     state = MixtureState(model, np.full(40, -1))
     search = leveled(model, 1, 1)
     for i in search.order:
-        reseat(state, np.array([i]), np.inf, stream(0))
+        reseat_tempered(state, np.array([i]), np.inf, stream(0))
     assert np.array_equal(canonical(search.labels), state.canonical_labels())
     assert np.array_equal(leveled(model, 10, 2).labels, leveled(model, 10, 2, compiled=False).labels)

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from maitre.data.simulate import built_in, gaussian_clusters
 from maitre.reports import picture
-from maitre.reports.picture import draw_summary
+from maitre.reports.picture import paint_summary
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def chains(n_chains=2, n_draws=60, centre=3):
 
 def draw(tmp_path, figures, values, labels, centre=3, **options):
     n_clusters, log_joint = chains(centre=centre)
-    draw_summary(tmp_path / "picture.png", values, labels, n_clusters, log_joint, **options)
+    paint_summary(tmp_path / "picture.png", values, labels, n_clusters, log_joint, **options)
     assert os.listdir(tmp_path) == ["picture.png"]
     return figures[-1]
 
@@ -177,20 +177,20 @@ def test_gaps_and_constants_are_no_obstacle(tmp_path, figures, values):
 
 def test_shares_of_the_number_of_clusters(tmp_path, figures):
     n_clusters = np.array([[2, 2, 3, 2], [2, 3, 5, 2]])
-    draw_summary(tmp_path / "p.png", None, [0, 1, 1], n_clusters, np.zeros((2, 4)))
+    paint_summary(tmp_path / "p.png", None, [0, 1, 1], n_clusters, np.zeros((2, 4)))
     bars = figures[-1].get_axes()[1].patches
     assert {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars} == {2: 5 / 8, 3: 2 / 8, 5: 1 / 8}
 
 
 def test_traces_show_each_chain(tmp_path, figures):
     log_joint = np.random.default_rng(0).normal(size=(3, 50))
-    draw_summary(tmp_path / "p.png", None, [0, 1, 1], np.full((3, 50), 2), log_joint)
+    paint_summary(tmp_path / "p.png", None, [0, 1, 1], np.full((3, 50), 2), log_joint)
     lines = figures[-1].get_axes()[2].lines
     np.testing.assert_array_equal([line.get_ydata() for line in lines], log_joint)
 
 
 def test_one_chain_of_one_draw(tmp_path, figures):
-    draw_summary(tmp_path / "p.png", [1.0], [0], [1], [-3.5])
+    paint_summary(tmp_path / "p.png", [1.0], [0], [1], [-3.5])
     assert [line.get_ydata().tolist() for line in figures[-1].get_axes()[2].lines] == [[-3.5]]
 
 
@@ -211,9 +211,9 @@ def test_names_may_hold_any_sign(tmp_path, figures):
 def test_unequal_lengths_are_refused_and_leave_nothing(tmp_path):
     n_clusters, log_joint = chains()
     with pytest.raises(ValueError, match="the values have 3 rows and there are 2 labels"):
-        draw_summary(tmp_path / "p.png", np.ones((3, 2)), [0, 1], n_clusters, log_joint)
+        paint_summary(tmp_path / "p.png", np.ones((3, 2)), [0, 1], n_clusters, log_joint)
     with pytest.raises(ValueError, match=r"the similarity has shape \(3, 3\); expected \(2, 2\)"):
-        draw_summary(tmp_path / "p.png", None, [0, 1], n_clusters, log_joint, similarity=np.ones((3, 3)))
+        paint_summary(tmp_path / "p.png", None, [0, 1], n_clusters, log_joint, similarity=np.ones((3, 3)))
     assert os.listdir(tmp_path) == []
 
 

@@ -8,23 +8,12 @@ import numpy as np
 from scipy import sparse
 
 from maitre.numerics.arrays import Floats, Ints
+from maitre.partitions.labels import numbered_by_size as numbered_by_size
 from maitre.posterior.posterior import Posterior, evenly_spaced
 
 MAX_DRAWS = 200
 MAX_COLUMNS = 5
 MAX_SIMILARITY = 1500
-
-
-def numbered_by_size(labels: Ints) -> Ints:
-    """Clusters numbered 1, 2, … from the largest to the smallest; of equal ones the first to appear comes first.
-
-    >>> numbered_by_size(np.array([0, 1, 1, 2])).tolist()
-    [2, 1, 1, 3]
-    """
-    order = np.argsort(-np.bincount(labels), kind="stable")
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.arange(1, len(order) + 1)
-    return number[labels]
 
 
 def certainty(posterior: Posterior, reference: Ints) -> Floats:

@@ -189,13 +189,13 @@ def without_nan(value: Any) -> Any:
 def _write(folder: Path, job: Job, answer: Answer) -> None:
     import pandas as pd
 
-    from maitre.reports.picture import draw_summary
+    from maitre.reports.picture import paint_summary
 
     labels = pd.DataFrame({"row": np.arange(len(answer.clusters)), "cluster": answer.clusters, "probability": answer.certain.round(4)})
     write_table(folder / "labels.csv", labels)
     answer.posterior.save(folder / "result")
     posterior = answer.posterior
-    draw_summary(
+    paint_summary(
         folder / "clusters.png",
         numeric_columns(job.data if job.places is None else job.places),
         answer.clusters,

@@ -145,11 +145,11 @@ def _write(folder: Path, job: Job, found: Found, clusters: Ints, summary: dict[s
 
     import pandas as pd
 
-    from maitre.reports.partition import draw_partition
+    from maitre.reports.partition import paint_partition
 
     write_table(folder / "labels.csv", pd.DataFrame({"row": np.arange(len(clusters)), "cluster": clusters}))
     found.as_posterior().save(folder / "result")
-    draw_partition(folder / "clusters.png", numeric_columns(job.data), clusters, [(stage.name, stage.log_joint) for stage in found.stages], job.name)
+    paint_partition(folder / "clusters.png", numeric_columns(job.data), clusters, [(stage.name, stage.log_joint) for stage in found.stages], job.name)
     text = io.StringIO()
     plain = Console(file=text, width=120, highlight=False, markup=False, color_system=None)
     show_model(plain, rows)

@@ -5,6 +5,7 @@ family's functions, which live elsewhere, so the file name of every cached funct
 for a kernel, of the sources of the family it is compiled for. Editing either gives new file names, hence new machine code.
 
 Families defined in ``__main__`` (a script or a notebook cell) have no importable name, so their kernels are compiled anew in every process.
+So is everything where no folder can be written to (a read-only installation, a full disk), which is said once. A damaged file of the cache counts as none.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import functools
 import hashlib
 import logging
 import os
+import pickle
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.extending import overload
 
 logger = logging.getLogger("maitre")
@@ -36,15 +39,19 @@ def _digest(paths: list[Path]) -> str:
     digest = hashlib.sha256(numba.__version__.encode())
     for path in paths:
         digest.update(str(path.name).encode())
-        digest.update(path.read_bytes())
+        with open(path, "rb", buffering=0) as file:
+            digest.update(file.read())
     return digest.hexdigest()[:12]
 
 
 @functools.cache
 def library_tag() -> str:
-    """A hash of the sources of maitre that compiled code may depend on."""
-    folders = [_PACKAGE / name for name in ("numerics", "families", "moves", "states", "optimize")]
-    return _digest(sorted(path for folder in folders for path in folder.glob("*.py")))
+    """A hash of all of maitre's sources, of which compiled code may depend on any."""
+    sources = []
+    for folder, inner, names in os.walk(_PACKAGE):
+        inner[:] = [name for name in inner if name != "__pycache__"]  # hundreds of files that are no sources
+        sources += [Path(folder, name) for name in names if name.endswith(".py")]
+    return _digest(sorted(sources))
 
 
 def _own_source(module: types.ModuleType) -> Path | None:
@@ -87,9 +94,104 @@ def _renamed(function: Callable[..., Any], suffix: str) -> types.FunctionType:
     return copy
 
 
+class CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """The index and the data files of a cached function, each behind a checksum: machine code with a wrong byte is not run, and pickles are not read half."""
+
+    def _load_index(self) -> dict[Any, str]:
+        found = self._read(self._index_path)
+        return found[1] if found is not None and found[0] == self._source_stamp else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._write(self._index_path, (self._source_stamp, overloads))
+
+    def _load_data(self, name: str) -> Any:
+        return self._read(self._data_path(name))
+
+    def _save_data(self, name: str, data: Any) -> None:
+        self._write(self._data_path(name), data)
+
+    def _read(self, path: str) -> Any:
+        """What was written there, or None if there is no such file or not all of it."""
+        try:
+            contents = Path(path).read_bytes()
+        except FileNotFoundError:
+            return None
+        checksum, rest = contents[:32], contents[32:]
+        return pickle.loads(rest) if hashlib.sha256(rest).digest() == checksum else None
+
+    def _write(self, path: str, value: Any) -> None:
+        contents = self._dump(value)
+        with self._open_for_write(path) as file:
+            file.write(hashlib.sha256(contents).digest() + contents)
+
+
+class DiskCache(NullCache):  # type: ignore[misc]
+    """Numba's disk cache of one function, if there can be one: it is looked for when the function is first compiled, and its failures are never errors."""
+
+    told = False  # that something could not be cached
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    @functools.cached_property
+    def files(self) -> Any:
+        """Numba's own cache, or one that holds nothing."""
+        try:
+            cache = FunctionCache(self.function)
+            cache._cache_file = CheckedFiles(cache.cache_path, cache._impl.filename_base, cache._impl.locator.get_source_stamp())
+        except (RuntimeError, OSError) as error:
+            self._tell(error)
+            return NullCache()
+        return cache
+
+    @property
+    def cache_path(self) -> str | None:
+        return cast("str | None", self.files.cache_path)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been cached yet."""
+        try:
+            return isinstance(self.files, NullCache) or not self.files._cache_file._load_index()
+        except Exception:
+            return True
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        try:
+            return self.files.load_overload(signature, target)
+        except Exception as error:
+            logger.debug("the cache of %s cannot be read: %r", self.function.__name__, error)
+            return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        try:
+            self.files.save_overload(signature, result)
+        except Exception as error:
+            self._tell(error)
+
+    def flush(self) -> None:
+        self.files.flush()
+
+    @staticmethod
+    def _tell(error: Exception) -> None:
+        if not DiskCache.told:
+            DiskCache.told = True
+            reason = "no folder for it can be written to" if isinstance(error, RuntimeError) else getattr(error, "strerror", None) or repr(error)
+            logger.warning(
+                "machine code cannot be kept on disk (%s) and is compiled anew in every run; a folder for it can be named by NUMBA_CACHE_DIR", reason
+            )
+
+
+def _compile(function: Callable[..., Any], cached: bool, **options: Any) -> Any:
+    dispatcher = njit(nogil=True, **options, **JIT_OPTIONS)(function)
+    if cached:
+        dispatcher._cache = DiskCache(function)
+    return dispatcher
+
+
 def compiled(function: F) -> F:
     """Compile a function that depends on maitre's own sources only."""
-    return cast(F, njit(cache=True, nogil=True, forceinline=True, **JIT_OPTIONS)(_renamed(function, library_tag())))
+    return cast(F, _compile(_renamed(function, library_tag()), cached=True, forceinline=True))
 
 
 def compiled_form_of(plain: Callable[..., Any], inline: bool = True) -> Callable[[F], F]:
@@ -127,15 +229,11 @@ class Kernel:
             names = "-".join(dict.fromkeys(cls.__name__ for cls in classes))
             tag = hashlib.sha256((key + library_tag() + "".join(map(source_tag, classes))).encode()).hexdigest()[:12]
             function = _renamed(self.python, f"{names}-{tag}")
-            dispatcher = njit(cache=importable, nogil=True, **JIT_OPTIONS)(function)
-            if not importable or not _is_cached(dispatcher):
+            dispatcher = _compile(function, cached=importable)
+            if not importable or dispatcher._cache.is_empty:
                 logger.info("compiling %s for %s (first use)", self.python.__name__, names)
             self._compiled[key] = dispatcher
         return self._compiled[key]
-
-
-def _is_cached(dispatcher: Any) -> bool:
-    return os.path.exists(dispatcher._cache._cache_file._index_path)
 
 
 def _classes(statistics: Any) -> Iterator[type]:

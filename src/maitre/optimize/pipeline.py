@@ -19,7 +19,7 @@ from maitre.numerics.rng import RngState
 from maitre.optimize.ascent import ascend_hyperparameters
 from maitre.optimize.best_first import BestFirst
 from maitre.optimize.level import Level
-from maitre.optimize.refine import climb, kept_if_better, neighbourhood, reheat, reseat, shake, try_merges, try_splits
+from maitre.optimize.refine import climb, kept_if_better, neighbourhood, reheat, reseat_tempered, shake, try_merges, try_splits
 from maitre.optimize.scores import log_marginals, ordered, remainders
 from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
@@ -135,7 +135,7 @@ class Search:
         state.seat(labels)
         waiting = np.flatnonzero(labels < 0)
         if len(waiting):
-            reseat(state, waiting, np.inf, self.rng)
+            reseat_tempered(state, waiting, np.inf, self.rng)
             state.seat(state.labels)
         return state
 
@@ -205,7 +205,7 @@ def warm_up(model: Model, plan: Plan, rng: RngState) -> None:
         Level(empty, order, log_marginal, 1).advance(0)
     else:
         BestFirst(empty, order, remainders(empty, plan.score, order, log_marginal), plan.beam, plan.score).advance(0)
-    reseat(state, nothing, np.inf, rng)
+    reseat_tempered(state, nothing, np.inf, rng)
     if plan.refine:
         try_splits(state, nothing, rng)
         try_merges(state, nothing, rng)

@@ -239,7 +239,7 @@ def try_merges(state: MixtureState, clusters: Ints, rng: RngState) -> int:
     return int(accepted)
 
 
-def reseat(state: MixtureState, points: Ints, power: float, rng: RngState) -> int:
+def reseat_tempered(state: MixtureState, points: Ints, power: float, rng: RngState) -> int:
     """Give these points new seats, in random order, with probabilities raised to a power (infinite: the best seat); returns how many moved."""
     shuffle(points, rng)
     return reseat_points(state, points, Tempered(rng, power)).accepted
@@ -252,7 +252,7 @@ def climb_once(state: MixtureState, points: Ints, rng: RngState) -> bool:
     changed += try_merges(state, np.unique(state.labels[points]).astype(np.int64) if changed else clusters, rng)
     for _ in range(_PASSES):
         labels = state.labels.copy()
-        if reseat(state, points, np.inf, rng) == 0:
+        if reseat_tempered(state, points, np.inf, rng) == 0:
             break
         points = concerned(state, labels, points)
     return changed > 0 or state.log_joint > before + _SMALLEST
@@ -297,7 +297,7 @@ def reheat(state: MixtureState, lowest: float, rng: RngState, stop: Callable[[],
         if stop():
             return
         state.tidy()
-        reseat(state, points, float(power), rng)
+        reseat_tempered(state, points, float(power), rng)
     climb(state, rng, stop)
 
 
@@ -331,8 +331,8 @@ def shake(state: MixtureState, n_clusters: int, lowest: float, rng: RngState, sw
     """Reheat a neighbourhood of a few clusters and climb there; if the log joint ends near where it was, the points around follow."""
     before, points = state.log_joint, neighbourhood(state, n_clusters, rng)
     for power in np.geomspace(lowest, _COLD, sweeps):
-        reseat(state, points, float(power), rng)
+        reseat_tempered(state, points, float(power), rng)
     while climb_once(state, points, rng):
         pass
     if state.log_joint > before - _NEARLY:
-        reseat(state, np.arange(state.model.n), np.inf, rng)
+        reseat_tempered(state, np.arange(state.model.n), np.inf, rng)

@@ -31,6 +31,18 @@ def canonical(labels: Any) -> Ints:
     return result
 
 
+def numbered_by_size(labels: Any) -> Ints:
+    """Clusters numbered 1, 2, … from the largest to the smallest; equal ones in the order of their labels (of canonical labels: of first appearance).
+
+    >>> numbered_by_size([0, 1, 1, 2]).tolist()
+    [2, 1, 1, 3]
+    """
+    _, codes, sizes = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
+    number = np.empty(len(sizes), dtype=np.int64)
+    number[np.argsort(-sizes, kind="stable")] = np.arange(1, len(sizes) + 1)
+    return number[codes]
+
+
 @compiled
 def _canonical_slots(slots: Slots, names: Ints, result: Ints) -> None:
     n_named = 0

@@ -13,27 +13,28 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from maitre.data.files import replacing
-from maitre.reports.picture import COLOURS, INK, PALE, _by_size, _check_shapes, _draw_data, _draw_sizes, _prepare, _shortened
+from maitre.partitions.labels import numbered_by_size
+from maitre.reports.picture import COLOURS, INK, PALE, _check_shapes, _paint_data, _paint_sizes, _prepare, _shortened
 
 
-def draw_partition(path: str | os.PathLike[str], values: Any, labels: Any, stages: Sequence[tuple[str, float]], title: str = "") -> None:
+def paint_partition(path: str | os.PathLike[str], values: Any, labels: Any, stages: Sequence[tuple[str, float]], title: str = "") -> None:
     """Write a PNG with the data by cluster, the sizes of the clusters, and the log joint after every stage (pairs of name and log joint)."""
-    clusters = _by_size(np.asarray(labels))
+    clusters = numbered_by_size(labels) - 1
     _check_shapes(clusters, values, None)
     figure = Figure(figsize=(11.5, 6.2), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white")
     FigureCanvasAgg(figure)
     columns: Any = figure.subfigures(1, 2, width_ratios=[2.0, 1.35])
-    _draw_data(columns[0].subplots(), values, clusters)
+    _paint_data(columns[0].subplots(), values, clusters)
     upper, lower = columns[1].subplots(2)
-    _draw_sizes(upper, clusters)
-    _draw_stages(lower, stages)
+    _paint_sizes(upper, clusters)
+    _paint_stages(lower, stages)
     if title:
         figure.suptitle(_shortened(title, 110), fontsize=15, fontweight="bold", color=INK, parse_math=False)
     with replacing(path) as unfinished:
         figure.savefig(unfinished, format="png")
 
 
-def _draw_stages(axes: Axes, stages: Sequence[tuple[str, float]]) -> None:
+def _paint_stages(axes: Axes, stages: Sequence[tuple[str, float]]) -> None:
     """Bars from the first stage's log joint: what each stage has gained."""
     _prepare(axes, "What each stage reached", "log joint above the first stage")
     first = stages[0][1]

@@ -22,6 +22,7 @@ from scipy.sparse.linalg import svds
 from maitre.data.files import replacing
 from maitre.data.validation import column_means
 from maitre.numerics.arrays import Floats, Ints
+from maitre.partitions.labels import numbered_by_size
 
 COLOURS = ("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd")
 MARKERS = ("o", "^", "s", "D", "v", "P")
@@ -37,7 +38,7 @@ MAX_TRACE = 5_000
 MAX_SIMILARITY = 2_000
 
 
-def draw_summary(
+def paint_summary(
     path: str | os.PathLike[str],
     values: Any,
     labels: Any,
@@ -51,19 +52,19 @@ def draw_summary(
     `values` may be a table, an array, or anything that is not a table of numbers (then cluster sizes are shown). `similarity` (n × n, in the order
     of the data) adds a map of the co-clustering probabilities with the points sorted by cluster.
     """
-    clusters = _by_size(np.asarray(labels))
+    clusters = numbered_by_size(labels) - 1
     _check_shapes(clusters, values, similarity)
     figure = Figure(
         figsize=(16.5, 6.2) if similarity is not None else (11.5, 6.2), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white"
     )
     FigureCanvasAgg(figure)
     columns: Any = figure.subfigures(1, 2 if similarity is None else 3, width_ratios=[2.0, 1.35] if similarity is None else [2.0, 1.4, 1.55])
-    _draw_data(columns[0].subplots(), values, clusters)
+    _paint_data(columns[0].subplots(), values, clusters)
     upper, lower = columns[1].subplots(2)
-    _draw_number(upper, np.atleast_2d(n_clusters), int(clusters.max(initial=-1)) + 1)
-    _draw_traces(lower, np.atleast_2d(np.asarray(log_joint, dtype=np.float64)))
+    _paint_number(upper, np.atleast_2d(n_clusters), int(clusters.max(initial=-1)) + 1)
+    _paint_traces(lower, np.atleast_2d(np.asarray(log_joint, dtype=np.float64)))
     if similarity is not None:
-        _draw_similarity(columns[2].subplots(), similarity, clusters)
+        _paint_similarity(columns[2].subplots(), similarity, clusters)
     if title:
         figure.suptitle(_shortened(title, 110), fontsize=15, fontweight="bold", color=INK, parse_math=False)
     with replacing(path) as unfinished:
@@ -78,18 +79,6 @@ def _shortened(text: str, length: int) -> str:
     """
     line = " ".join(text.split())
     return line if len(line) <= length else line[: length - 1] + "…"
-
-
-def _by_size(labels: Any) -> Ints:
-    """The clusters numbered from the largest to the smallest; ties in the order of the labels.
-
-    >>> _by_size(np.array([0, 1, 1, 2])).tolist()
-    [1, 0, 0, 2]
-    """
-    _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    rank = np.empty(len(sizes), dtype=np.int64)
-    rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-    return rank[codes]
 
 
 def _check_shapes(clusters: Ints, values: Any, similarity: Any) -> None:
@@ -127,14 +116,14 @@ def _plural(count: int, word: str) -> str:
 # The data
 
 
-def _draw_data(axes: Axes, values: Any, clusters: Ints) -> None:
+def _paint_data(axes: Axes, values: Any, clusters: Ints) -> None:
     matrix, names = _numeric(values)
     if matrix is None:
-        _draw_sizes(axes, clusters)
+        _paint_sizes(axes, clusters)
     elif matrix.shape[1] == 1:
-        _draw_histogram(axes, matrix[:, 0], clusters, names[0])
+        _paint_histogram(axes, matrix[:, 0], clusters, names[0])
     else:
-        _draw_points(axes, matrix, clusters, names)
+        _paint_points(axes, matrix, clusters, names)
 
 
 def _numeric(values: Any) -> tuple[Floats | None, list[str]]:
@@ -159,7 +148,7 @@ def _sample(n: int, size: int) -> Ints:
     return np.arange(n) if n <= size else np.sort(np.random.default_rng(0).choice(n, size, replace=False))
 
 
-def _draw_points(axes: Axes, matrix: Floats, clusters: Ints, names: list[str]) -> None:
+def _paint_points(axes: Axes, matrix: Floats, clusters: Ints, names: list[str]) -> None:
     chosen = _sample(len(matrix), MAX_POINTS)
     points, names = (matrix[chosen], names) if matrix.shape[1] == 2 else _principal_components(matrix[chosen])
     shown = clusters[chosen]
@@ -197,7 +186,7 @@ def _principal_components(matrix: Floats) -> tuple[Floats, list[str]]:
     return scores, [f"{rank} principal component ({share:.0f} % of variance)" for rank, share in zip(("first", "second"), shares, strict=False)]
 
 
-def _draw_histogram(axes: Axes, column: Floats, clusters: Ints, name: str) -> None:
+def _paint_histogram(axes: Axes, column: Floats, clusters: Ints, name: str) -> None:
     """A histogram with the clusters stacked from left to right, and every point as a tick below it."""
     found = np.arange(clusters.max() + 1)
     n_bins = int(np.clip(3.2 * np.sqrt(len(column)), 10, 80))
@@ -218,7 +207,7 @@ def _draw_histogram(axes: Axes, column: Floats, clusters: Ints, name: str) -> No
     _legend(axes, clusters, as_markers=False)
 
 
-def _draw_sizes(axes: Axes, clusters: Ints) -> None:
+def _paint_sizes(axes: Axes, clusters: Ints) -> None:
     sizes = np.bincount(clusters)
     shown = sizes[:MAX_BARS]
     axes.bar(np.arange(1, len(shown) + 1), shown, width=0.78 if len(shown) > 1 else 0.4, color=COLOURS[0])
@@ -250,7 +239,7 @@ def _legend(axes: Axes, clusters: Ints, as_markers: bool) -> None:
 # The chains
 
 
-def _draw_number(axes: Axes, n_clusters: Any, reported: int) -> None:
+def _paint_number(axes: Axes, n_clusters: Any, reported: int) -> None:
     """The share of draws with each number of clusters; the number of the partition shown is dark, or a dashed line if no draw has it."""
     values, counts = np.unique(n_clusters, return_counts=True)
     shares = counts / counts.sum()
@@ -268,7 +257,7 @@ def _draw_number(axes: Axes, n_clusters: Any, reported: int) -> None:
     axes.set_ylim(0, 1.06 * float(shares.max()))
 
 
-def _draw_traces(axes: Axes, log_joint: Floats) -> None:
+def _paint_traces(axes: Axes, log_joint: Floats) -> None:
     n_chains, n_draws = log_joint.shape
     draws = _spread(n_draws, MAX_TRACE)
     for chain in range(n_chains):
@@ -290,7 +279,7 @@ def _spread(n: int, size: int) -> Ints:
     return np.unique(np.linspace(0, max(n - 1, 0), min(n, size)).astype(np.int64))
 
 
-def _draw_similarity(axes: Axes, similarity: Any, clusters: Ints) -> None:
+def _paint_similarity(axes: Axes, similarity: Any, clusters: Ints) -> None:
     order = np.argsort(clusters, kind="stable")[_spread(len(clusters), MAX_SIMILARITY)]
     image = axes.imshow(np.asarray(similarity)[np.ix_(order, order)], cmap="Blues", vmin=0, vmax=1, interpolation="antialiased", aspect="equal")
     edges = np.flatnonzero(np.diff(clusters[order])) + 0.5
