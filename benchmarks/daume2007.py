@@ -27,10 +27,10 @@ from sklearn.mixture import BayesianGaussianMixture
 from threadpoolctl import threadpool_limits
 
 import maitre as mt
-from maitre.chains.run import run_chain
+from maitre.chains.chain import advance, begin
+from maitre.chains.settings import Settings
 from maitre.model import Model
 from maitre.moves import resolve
-from maitre.numerics.rng import stream
 
 SAMPLERS = ("gibbs", "gibbs+split_merge", "gibbs+permutation", "gibbs+split_merge+permutation")
 SEEDS = range(5)
@@ -42,11 +42,11 @@ GAUSSIAN = mt.families.KnownCovarianceGaussian(0.0, 100.0, 16.0)
 
 def sampler_trace(model: Model, moves: str, seed: int, seconds: float) -> Iterator[tuple[float, float]]:
     """CPU seconds and the best log joint so far, after every iteration. All of it is burn-in: the permutation move then climbs along random projections, its best mode."""
-    rng, best = stream(seed), -np.inf
+    best = -np.inf
     schedule, began = resolve(moves, model), time.process_time()
-    state = starting_state(model, "auto", rng)
-    for _ in run_chain(state, schedule, rng, 10**9, 0, 1):
-        best = max(best, state.log_joint)
+    chain = begin(model, Settings(moves, draws=1, burn_in=10**9, chains=1, seed=seed), 0, schedule)
+    for _ in advance(chain):
+        best = max(best, chain.state.log_joint)
         spent = time.process_time() - began
         yield spent, best
         if spent > seconds:

@@ -29,7 +29,9 @@ class Model:
 
     @classmethod
     def of(cls, data: Any, family: Family | str | None = None, prior: Prior | str | None = None, given: Family | None = None) -> Model:
-        """Validate and encode the data, and fill in the family's defaults."""
+        """Validate and encode the data, and fill in the family's defaults; a model is what it is."""
+        if isinstance(data, Model):
+            return data
         rows = as_data(data)
         family = as_family(family, rows)
         prior = as_prior(prior)

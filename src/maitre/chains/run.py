@@ -33,7 +33,8 @@ class Conditions:
     progress: bool = True
     store: Path | None = None
     store_data: bool = True
-    replacing: bool = False  # whether an earlier run in the folder may be replaced
+    replacing: tuple[str, ...] | None = None  # an earlier run in the folder may be replaced, with its answers of these names
+    notes: dict[str, Any] = field(default_factory=dict)  # what the caller wants to find again in the folder
 
 
 class Clock:
@@ -136,6 +137,7 @@ class Run:
             checkpoints=[self.chains[c].checkpoint for c in which],  # type: ignore[union-attr]
             chain_settings=settings.stored(),
             folder=self.recorder.path if isinstance(self.recorder, RunFolder) else None,
+            notes=self.recorder.config.notes if isinstance(self.recorder, RunFolder) else {},
             keep_alive=self.keep_alive,
         )
 
@@ -165,7 +167,7 @@ def new_run(model: Model, settings: Settings, conditions: Conditions) -> Run:
     if store is None:
         recorder: Any = Memory(kept, chains)
     else:
-        config = Configuration(model, kind, settings.stored(), settings.public(), moves.exact)
+        config = Configuration(model, kind, settings.stored(), settings.public(), moves.exact, conditions.notes)
         recorder = RunFolder.create(store, config, chains, int(settings.draws or 0), conditions.store_data and keep_alive is None, conditions.replacing)
     return Run(model, settings, moves, conditions, recorder, [None] * chains, keep_alive=keep_alive)
 
@@ -206,4 +208,5 @@ def posterior_of(stored: Stored) -> Posterior:
         checkpoints=[checkpoint for number, checkpoint in enumerate(stored.checkpoints()) if number in which],
         chain_settings=config.settings,
         folder=stored.path,
+        notes=config.notes,
     )

@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from scipy import sparse
 
 from maitre.cli import options
+from maitre.chains.settings import Settings
 from maitre.cli.job import Job, run_job
 from maitre.cli.model import named_prior, with_sampled_scale
 from maitre.cli.space import DECAYS, Space
 from maitre.data.files import read_table
+from maitre.data.rows import Rows, as_data
+from maitre.model import Model, as_family
 from maitre.moves import REGISTRY as MOVES
-from maitre.sampling import as_family
 
-_SPACE, _SAMPLING = "Points in space or time", "Sampling"
+_SPACE, _SAMPLING = "Points in space or time", options.SAMPLING
 
 
 def fit(
@@ -83,47 +83,40 @@ def fit(
         str,
         typer.Option(metavar="NAME", help="Where chains start: auto, sequential, search, one, singletons, random:K or kmeans:K.", rich_help_panel=_SAMPLING),
     ] = "auto",
-    time_budget: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Stop sampling after so long, with the draws made so far.", rich_help_panel=_SAMPLING)
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(metavar="N", help="How many chains run at once; by default as many as there are cores.", rich_help_panel=_SAMPLING)
-    ] = None,
+    time_budget: options.TimeBudget = None,
+    threads: options.Threads = None,
+    without_data: options.WithoutData = False,
 ) -> None:
     """Cluster the rows of a table, without saying how many clusters there are.
 
-    Writes a folder with the cluster of every row (labels.csv), a picture (clusters.png), a summary (summary.txt, summary.json) and all draws (result).
-    Ctrl-C stops sampling early and keeps what has been drawn.
+    Writes a folder with the cluster of every row (labels.csv), a picture (clusters.png), a summary (summary.txt, summary.json) and the run itself, draw by draw:
+    'maitre resume' goes on with it. Ctrl-C stops sampling early and keeps what has been drawn.
     """
     target = Path(f"{stem(file)}-maitre") if out is None else out
-    space, table = Space(neighbours, radius, metric, decay, sequential), read_table(file)
+    space, table = Space(neighbours, radius, metric, decay, sequential), as_data(read_table(file))
     data, truth = selected(table, split_names(columns), [*split_names(drop), *([] if columns else split_names(coordinates))], label_column)
     places = data if coordinates is None else selected(table, split_names(coordinates), [], None)[0]
     if not space.asked_for and (coordinates or sequential or decay != "exponential" or metric != "euclidean"):
         raise ValueError("--coordinates, --metric, --decay and --sequential are for points in space: add --neighbours or --radius")
-    model = as_family(family, data)
     if space.asked_for and prior != "DirichletProcess":
         raise ValueError(f"--neighbours and --radius make the prior distance-dependent: leave out --prior {prior}")
+    settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
+    chosen = as_family(family, data)
+    partition_prior = space.prior(places.raw, concentration) if space.asked_for else named_prior(prior, concentration)
+    model = Model.of(data, chosen if fixed_scale else with_sampled_scale(chosen), partition_prior)
     run_job(
         Job(
             name=file.name,
-            data=data,
-            family=model if fixed_scale else with_sampled_scale(model),
-            prior=space.prior(places, concentration) if space.asked_for else named_prior(prior, concentration),
-            places=space.on_the_map(places),
+            model=model,
             out=target,
+            settings=settings,
             truth=truth,
-            moves=moves,
-            draws=draws,
-            burn_in=burn_in,
-            thin=thin,
-            chains=chains,
-            seed=seed,
-            init=init,
+            places=space.on_the_map(places) if space.asked_for else None,
             time_budget=time_budget,
             threads=threads,
             force=force,
             quiet=quiet,
+            store_data=not without_data,
         )
     )
 
@@ -142,41 +135,23 @@ def split_names(text: str | None) -> list[str]:
     return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def selected(table: Any, columns: list[str], drop: list[str], label_column: str | None) -> tuple[Any, Any]:
-    """The wanted columns of a table, array or sparse matrix, and the column of known labels (None without one).
+def selected(table: Rows, columns: list[str], drop: list[str], label_column: str | None) -> tuple[Rows, Any]:
+    """The wanted columns of the data, and the column of known labels (None without one). Columns without names go by their positions.
 
-    >>> data, truth = selected(np.array([[1.0, 2.0, 0.0], [3.0, 4.0, 1.0]]), [], ["0"], "2")
-    >>> data.tolist(), truth.tolist()
+    >>> data, truth = selected(as_data([[1.0, 2.0, 0.0], [3.0, 4.0, 1.0]]), [], ["0"], "2")
+    >>> data.raw.tolist(), truth.tolist()
     ([[2.0], [4.0]], [0.0, 1.0])
     """
     if not columns and not drop and label_column is None:
         return table, None
-    names = _column_names(table)
+    names = [str(name) for name in (range(table.n_columns) if table.names is None else table.names)]
     for name in (*columns, *drop, *([] if label_column is None else [label_column])):
         if name not in names:
             raise ValueError(f"there is no column '{name}'; the columns are {_listed(names)}")
     wanted = [names.index(name) for name in columns or names if name not in drop and name != label_column]
     if not wanted:
         raise ValueError("no columns are left to cluster by: check --columns, --drop and --label-column")
-    truth = None if label_column is None else _column(table, names.index(label_column))
-    return table.iloc[:, wanted] if hasattr(table, "columns") else table[:, wanted], truth
-
-
-def _column_names(table: Any) -> list[str]:
-    """Names, or positions where there are none."""
-    if hasattr(table, "columns"):
-        return [str(name) for name in table.columns]
-    if table.ndim != 2:
-        raise ValueError(
-            f"the data have {table.ndim} dimension{'s' * (table.ndim != 1)}, so there are no columns to choose from: leave out --columns, --drop and --label-column"
-        )
-    return [str(position) for position in range(table.shape[1])]
-
-
-def _column(table: Any, position: int) -> Any:
-    if hasattr(table, "columns"):
-        return table.iloc[:, position].to_numpy()
-    return table[:, [position]].toarray().ravel() if sparse.issparse(table) else np.asarray(table[:, position])
+    return table.take(wanted), None if label_column is None else table.column(names.index(label_column))
 
 
 def _listed(names: list[str]) -> str:

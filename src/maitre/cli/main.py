@@ -13,6 +13,7 @@ import typer
 import maitre
 from maitre.cli.demo import demo
 from maitre.cli.fit import fit
+from maitre.cli.resume import resume_run
 from maitre.cli.search import search_file
 
 app = typer.Typer(
@@ -44,6 +45,7 @@ maitre search few.csv --score tight --beam 0 --concentration 1 --fixed-scale   [
 
 app.command(epilog=_EXAMPLES, no_args_is_help=False)(fit)
 app.command("search", epilog=_SEARCH_EXAMPLES, no_args_is_help=False)(search_file)
+app.command("resume", no_args_is_help=False)(resume_run)
 app.command()(demo)
 
 

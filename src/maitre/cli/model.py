@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from maitre.cli.show import plural
 from maitre.families.base import Family
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.normal_inverse_wishart import NormalInverseWishart
 from maitre.families.product import Product
+from maitre.model import Model, as_prior
 from maitre.numerics.distributions import Gamma, Hyperprior, short_text
 from maitre.priors.base import Prior
-from maitre.sampling import as_prior
 
 SCALES: dict[type[Family], str] = {NormalInverseGamma: "scale", NormalInverseWishart: "scale_factor", DirichletMultinomial: "concentration"}
 
@@ -67,6 +68,23 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Hyperprior):
         return {"sampled": type(value).__name__, **dataclasses.asdict(value)}
     return np.asarray(value).tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def model_rows(name: str, model: Model) -> list[tuple[str, str]]:
+    """The data and the model in words, as rows of a table."""
+    assert model.data is not None
+    rows = [
+        ("data", f"{name}: {plural(model.n, 'row')}, {plural(model.data.n_columns, 'column')}"),
+        *model_lines("family", model.given, model.family),
+        *model_lines("prior", model.prior, model.prior),
+    ]
+    return [*rows, ("", "≈ marks values chosen from the data")] if _guessed(model.given, model.family) else rows
+
+
+def _guessed(given: Any, filled: Any) -> bool:
+    if isinstance(filled, Product):
+        return any(_guessed(before, after) for (_, before), (_, after) in zip(given.groups, filled.groups, strict=True))
+    return bool(from_data(given, filled))
 
 
 def model_lines(title: str, given: Any, filled: Any) -> list[tuple[str, str]]:

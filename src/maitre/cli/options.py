@@ -11,7 +11,7 @@ from maitre.data.files import READABLE
 from maitre.families import REGISTRY as FAMILIES
 from maitre.priors import REGISTRY as PRIORS
 
-MODEL, COLUMNS, OUTPUT = "Model", "Columns", "Output"
+MODEL, COLUMNS, OUTPUT, SAMPLING = "Model", "Columns", "Output", "Sampling"
 _FAMILY_NAMES = ", ".join(name for name in FAMILIES if name != "Product")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help=f"Table with one row per point: {READABLE}.")]
@@ -33,3 +33,10 @@ FamilyName = Annotated[
     ),
 ]
 PriorName = Annotated[str, typer.Option(metavar="NAME", help=f"Prior over partitions: {', '.join(PRIORS)}.", rich_help_panel=MODEL)]
+Threads = Annotated[
+    int | None, typer.Option(metavar="N", help="How many chains run at once; by default as many as there are cores.", rich_help_panel=SAMPLING)
+]
+TimeBudget = Annotated[float | None, typer.Option(metavar="SECONDS", help="Stop after so long, with what there is so far.", rich_help_panel=SAMPLING)]
+WithoutData = Annotated[
+    bool, typer.Option("--without-data", help="Keep no copy of the data in the folder; 'maitre resume' then needs --data.", rich_help_panel=OUTPUT)
+]

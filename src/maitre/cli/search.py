@@ -12,17 +12,19 @@ from rich.console import Console
 from rich.text import Text
 
 from maitre.cli import options
-from maitre.cli.answer import clusters_at_a_glance, numbered_by_size, numeric_columns
+from maitre.cli.answer import clusters_at_a_glance
 from maitre.cli.fit import selected, split_names, stem
-from maitre.cli.folder import check_free, new_result
-from maitre.cli.job import Job, model_rows, n_columns_of, without_nan
-from maitre.cli.model import described, named_prior, with_sampled_scale
+from maitre.cli.folder import ANSWERS, check_free
+from maitre.cli.job import without_nan, write_text
+from maitre.cli.model import described, model_rows, named_prior, with_sampled_scale
 from maitre.cli.show import heading, plural, say, show_clusters, show_model, table_of, terminal
 from maitre.data.files import read_table, write_table
-from maitre.numerics.arrays import Ints
+from maitre.data.rows import as_data
+from maitre.model import Model, as_family
 from maitre.optimize.scores import ORDERS, SCORES
 from maitre.partitions import adjusted_rand
-from maitre.sampling import as_family
+from maitre.partitions.labels import numbered_by_size
+from maitre.posterior.saving import save
 from maitre.searching import QUEUES, Found, search
 
 _SEARCH = "Search"
@@ -78,42 +80,40 @@ def search_file(
     """
     target = Path(f"{stem(file)}-maitre") if out is None else out
     check_free(target, force)
-    data, truth = selected(read_table(file), split_names(columns), split_names(drop), label_column)
-    model = as_family(family, data)
-    job = Job(file.name, data, model if fixed_scale else with_sampled_scale(model), named_prior(prior, concentration), target, truth)
-    console = terminal(quiet)
-    filled = job.family.with_defaults(job.family.validate(data))
-    rows = model_rows(job, filled)
+    data, truth = selected(as_data(read_table(file)), split_names(columns), split_names(drop), label_column)
+    chosen = as_family(family, data)
+    model = Model.of(data, chosen if fixed_scale else with_sampled_scale(chosen), named_prior(prior, concentration))
+    console, rows = terminal(quiet), model_rows(file.name, model)
     show_model(console, rows)
     found = search(
-        data, filled, job.prior, beam or None, score, [name.strip() for name in order.split("+")], seed, queue,
+        model, None, None, beam or None, score, [name.strip() for name in order.split("+")], seed, queue,
         restarts=restarts, refine=refine, rounds=rounds, time_budget=time_budget, progress=not quiet,
     )  # fmt: skip
-    clusters = numbered_by_size(found.labels)
-    summary = summary_of(job, found, clusters)
+    summary = summary_of(file.name, truth, found)
     show_found(console, summary)
-    with new_result(target) as folder:
-        _write(folder, job, found, clusters, summary, rows)
-    say(console, f"\nWritten: {target}/labels.csv, clusters.png, summary.txt, summary.json, result (in Python: maitre.load(folder))")
+    _write(target, file.name, found, summary, rows)
+    say(console, f"\nWritten: {target}/labels.csv, clusters.png, summary.txt, summary.json, and the model (in Python: maitre.load({str(target)!r}))")
 
 
-def summary_of(job: Job, found: Found, clusters: Ints) -> dict[str, Any]:
+def summary_of(name: str, truth: Any, found: Found) -> dict[str, Any]:
     """Everything worth telling, as JSON."""
-    glance = clusters_at_a_glance(job.data, clusters, np.ones(len(clusters)))
+    model, clusters = found.model, numbered_by_size(found.labels)
+    assert model.data is not None
+    glance = clusters_at_a_glance(model.data, clusters, np.ones(len(clusters)))
     summary = {
-        "data": {"name": job.name, "rows": len(clusters), "columns": n_columns_of(job.data)},
+        "data": {"name": name, "rows": model.n, "columns": model.data.n_columns},
         "n_clusters": found.n_clusters,
         "log_joint": found.log_joint,
         "log_likelihood": found.log_likelihood,
         "optimal": found.optimal,
         "complete": found.complete,
         "entries": {"popped": found.popped, "pushed": found.pushed, "dropped": found.dropped},
-        "adjusted_rand": None if job.truth is None else adjusted_rand(job.truth, found.labels),
+        "adjusted_rand": None if truth is None else adjusted_rand(truth, found.labels),
         "clusters": [{name: value for name, value in row.items() if name != "certainty"} for row in glance],  # a search does not say how sure it is
         "hyperparameters": found.hyperparameters,
         "stages": [stage._asdict() for stage in found.stages],
-        "family": described(job.family, found.model.family),
-        "prior": described(job.prior, found.model.prior),
+        "family": described(model.given, model.family),
+        "prior": described(model.prior, model.prior),
         "settings": found.settings,
     }
     return without_nan(summary)  # type: ignore[no-any-return]
@@ -140,19 +140,21 @@ def show_found(console: Console, summary: dict[str, Any]) -> None:
         console.print("\nNote: stopped early, with the best clustering so far.")
 
 
-def _write(folder: Path, job: Job, found: Found, clusters: Ints, summary: dict[str, Any], rows: list[tuple[str, str]]) -> None:
+def _write(folder: Path, name: str, found: Found, summary: dict[str, Any], rows: list[tuple[str, str]]) -> None:
     import io
 
     import pandas as pd
 
     from maitre.reports.partition import paint_partition
 
+    clusters = numbered_by_size(found.labels)
+    save(found.as_posterior(), folder, replacing=ANSWERS)
     write_table(folder / "labels.csv", pd.DataFrame({"row": np.arange(len(clusters)), "cluster": clusters}))
-    found.as_posterior().save(folder / "result")
-    paint_partition(folder / "clusters.png", numeric_columns(job.data), clusters, [(stage.name, stage.log_joint) for stage in found.stages], job.name)
+    assert found.model.data is not None
+    paint_partition(folder / "clusters.png", found.model.data.numbers, clusters, [(stage.name, stage.log_joint) for stage in found.stages], name)
     text = io.StringIO()
     plain = Console(file=text, width=120, highlight=False, markup=False, color_system=None)
     show_model(plain, rows)
     show_found(plain, summary)
-    (folder / "summary.txt").write_text("\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n", encoding="utf-8")
-    (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    write_text(folder / "summary.txt", "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n")
+    write_text(folder / "summary.json", json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False))

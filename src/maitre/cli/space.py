@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maitre.data.distances import Distances, neighbour_distances
+from maitre.data.rows import Rows
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.priors import decays
 from maitre.priors.decays import Decay
@@ -31,11 +32,9 @@ class Space:
         """Whether the model is to know about distances at all."""
         return self.neighbours is not None or self.radius is not None
 
-    def on_the_map(self, places: Any) -> Any:
+    def on_the_map(self, places: Rows) -> Rows:
         """Coordinates in the order in which a picture shows them: longitude across, latitude up."""
-        if self.metric != "haversine":
-            return places
-        return places.iloc[:, ::-1] if hasattr(places, "iloc") else places[:, ::-1]
+        return places.take(range(places.n_columns)[::-1]) if self.metric == "haversine" else places
 
     def prior(self, places: Any, concentration: float | None) -> DistanceDependent:
         """The prior for points at these places.

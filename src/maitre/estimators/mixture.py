@@ -14,24 +14,31 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maitre.chains.run import Conditions
+from maitre.chains.settings import Settings
+from maitre.data.rows import TableRows
 from maitre.data.validation import count_matrix
 from maitre.families.base import Family
 from maitre.families.categorical import Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.product import Product
+from maitre.model import Model
 from maitre.moves import Move
 from maitre.numerics.arrays import Floats, Ints
-from maitre.posterior.posterior import Posterior
 from maitre.priors.base import Prior
-from maitre.sampling import sample
+from maitre.sampling import sample_model
 
 
 class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """What estimators that sample partitions share: which data they take, and what they report."""
 
     family: Family | str | None
+    random_state: Any
+    progress: bool
 
-    def _report(self, posterior: Posterior) -> None:
+    def _sample(self, model: Model) -> None:
+        settings = Settings(seed=seed_of(self.random_state), **{name: getattr(self, name) for name in ("moves", "draws", "burn_in", "thin", "chains", "init")})
+        posterior = sample_model(model, settings, Conditions(progress=self.progress))
         self.posterior_ = posterior
         self.labels_ = posterior.best
         self.n_clusters_ = int(self.labels_.max()) + 1
@@ -39,7 +46,7 @@ class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, reset: bool) -> Any:
         """A table with text, truth values or gaps as it is, anything else as scikit-learn's array; NaN and infinity are left to the family, which names the entry."""
-        if (_is_mixed(X) or self._takes_categories(X)) if reset else hasattr(self.posterior_.model.data, "columns"):
+        if (_is_mixed(X) or self._takes_categories(X)) if reset else isinstance(self.posterior_.model.data, TableRows):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", ensure_all_finite=False)
@@ -118,21 +125,7 @@ class DPMixture(SampledClustering):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw partitions of the rows of X and keep the best; y is ignored."""
-        data = self._checked(X, reset=True)
-        posterior = sample(
-            data,
-            family=self.family,
-            prior=self.prior,
-            moves=self.moves,
-            draws=self.draws,
-            burn_in=self.burn_in,
-            thin=self.thin,
-            chains=self.chains,
-            seed=seed_of(self.random_state),
-            init=self.init,
-            progress=self.progress,
-        )
-        self._report(posterior)
+        self._sample(Model.of(self._checked(X, reset=True), self.family, self.prior))
         return self
 
     def predict(self, X: Any) -> Ints:

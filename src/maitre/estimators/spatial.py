@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from maitre.data.validation import as_data
+from maitre.data.rows import as_data
 from maitre.estimators.mixture import SampledClustering, seed_of
 from maitre.families.base import Family
+from maitre.model import Model
 from maitre.moves import Move
 from maitre.numerics.distributions import Hyperparameter
 from maitre.priors.distance_dependent import DEFAULT_CONCENTRATION, DistanceDependent
-from maitre.sampling import sample
 
 
 class DistanceDependentMixture(SampledClustering):
@@ -90,20 +90,7 @@ class DistanceDependentMixture(SampledClustering):
             raise ValueError("with distances of your own say how links decay with them, e.g. decay=mt.decays.exponential(1.0)")
         else:
             prior = DistanceDependent(distances, self.decay, concentration, self.sequential)
-        posterior = sample(
-            observed,
-            family=self.family,
-            prior=prior,
-            moves=self.moves,
-            draws=self.draws,
-            burn_in=self.burn_in,
-            thin=self.thin,
-            chains=self.chains,
-            seed=seed_of(self.random_state),
-            init=self.init,
-            progress=self.progress,
-        )
-        self._report(posterior)
+        self._sample(Model.of(observed, self.family, prior))
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -122,7 +109,7 @@ def split_columns(data: Any, coordinates: Sequence[Any], names: Any = None) -> t
     ([[3.0]], [[1.0, 2.0]])
     """
     table = as_data(data)
-    names = list(range(table.shape[1])) if names is None else list(names)
+    names = list(range(table.n_columns)) if names is None else list(names)
     wanted = [coordinates] if isinstance(coordinates, (str, int)) else list(coordinates)
     unknown = [name for name in wanted if name not in names and not (isinstance(name, int) and 0 <= name < len(names))]
     if unknown:
@@ -131,4 +118,4 @@ def split_columns(data: Any, coordinates: Sequence[Any], names: Any = None) -> t
     other = [position for position in range(len(names)) if position not in where]
     if not other:
         raise ValueError("all columns are coordinates, so nothing is observed: leave coordinates=None to cluster by them as well")
-    return (table.iloc[:, other], table.iloc[:, where]) if hasattr(table, "columns") else (table[:, other], table[:, where])
+    return table.take(other).raw, table.take(where).raw

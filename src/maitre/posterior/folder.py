@@ -56,6 +56,7 @@ class Configuration:
     settings: dict[str, Any]  # all that a chain needs to go on; empty for what is not a run of chains
     public: dict[str, Any]  # for people to read
     exact: bool = True
+    notes: dict[str, Any] = field(default_factory=dict)  # what the caller wants to find again
 
     def kept(self) -> tuple[Variable, ...]:
         """What draws keep."""
@@ -180,16 +181,18 @@ class RunFolder:
         self.pace = _PACE
         self._next: list[float] = []  # when each chain's next checkpoint is due
         self.published = False
+        self.stale: tuple[str, ...] = ()  # answers of an earlier run
 
     # -- beginning
 
     @classmethod
-    def create(cls, path: Path, config: Configuration, n_chains: int, n_draws: int, store_data: bool = True, replacing: bool = False) -> RunFolder:
-        """A new run. With `replacing`, an earlier one in the folder stays what counts until the first checkpoint."""
-        check_writable(path, replacing)
+    def create(cls, path: Path, config: Configuration, n_chains: int, n_draws: int, store_data: bool = True, replacing: tuple[str, ...] | None = None) -> RunFolder:
+        """A new run. With `replacing`, an earlier one in the folder stays what counts until the first checkpoint; then it goes, with its answers of these names."""
+        check_writable(path, replacing is not None)
         with _told(path):
             path.mkdir(parents=True, exist_ok=True)
             run = cls(path, config, _locked(path))
+            run.stale = replacing or ()
             older = [entry.name for entry in path.iterdir() if entry.name.startswith("run-")]
             number = 1 + max((int(name[4:]) for name in older if name[4:].isdigit()), default=0)
             run.generation = path / f"run-{number}"
@@ -211,12 +214,13 @@ class RunFolder:
         if store_data:
             data["file"] = model.data.save(folder)
         body = {
-            "versions": _versions(),
+            "versions": versions_used(),
             "model": {"family": described(model.family, arrays), "given": described(model.given, arrays), "prior": described(model.prior, arrays)},
             "data": data,
             "state": path_of(config.state),
             "settings": described(config.settings, arrays),
             "public": described(config.public, arrays),
+            "notes": described(config.notes, arrays),
             "exact": config.exact,
             "kept": [asdict(variable) for variable in config.kept()],
         }
@@ -302,6 +306,9 @@ class RunFolder:
 
     def _publish(self) -> None:
         self.commit.arrays = {name: metadata_digest(self.generation / "draws", name) for name in self.writers}
+        if not self.published:
+            for name in self.stale:  # never the answers of one run beside the draws of another
+                (self.path / name).unlink(missing_ok=True)
         replace_file(self.path / COMMIT, self.commit.to_bytes())
         if not self.published:
             self.published = True
@@ -316,7 +323,8 @@ class RunFolder:
         self._lock.close()
 
 
-def _versions() -> dict[str, str]:
+def versions_used() -> dict[str, str]:
+    """Of everything that draws depend on."""
     import platform
     from importlib.metadata import version
 
@@ -420,7 +428,7 @@ def _read_configuration(path: Path, commit: Commit, data: Any) -> Configuration:
             arrays = {name: file[name] for name in file.files}
     parts = {name: restored(body["model"][name], arrays) for name in ("family", "given", "prior")}
     model = Model.of(_read_data(generation, body["data"], arrays, data), parts["family"], parts["prior"], given=parts["given"])
-    return Configuration(model, class_at(body["state"]), restored(body["settings"], arrays), restored(body["public"], arrays), body["exact"])
+    return Configuration(model, class_at(body["state"]), restored(body["settings"], arrays), restored(body["public"], arrays), body["exact"], restored(body["notes"], arrays))
 
 
 def _read_data(generation: Path, entry: dict[str, Any], arrays: dict[str, Any], data: Any) -> Rows:

@@ -12,6 +12,7 @@ from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints
 from maitre.posterior import prediction
 from maitre.posterior.diagnostics import effective_sample_size, split_r_hat
+from maitre.posterior.folder import COMMIT
 from maitre.posterior.saving import save
 from maitre.posterior.together import certainty, evenly_spaced, similarity
 from maitre.states.base import State
@@ -40,6 +41,7 @@ class Posterior:
     checkpoints: list[Any] = field(default_factory=list, repr=False)  # where the chains stand, to go on from
     chain_settings: dict[str, Any] = field(default_factory=dict, repr=False)
     folder: Path | None = None  # the run folder that holds the draws
+    notes: dict[str, Any] = field(default_factory=dict, repr=False)  # what whoever asked for the run wants to find again
     keep_alive: Any = field(default=None, repr=False)  # a temporary folder on which lazily read draws depend
 
     def __repr__(self) -> str:
@@ -141,7 +143,10 @@ class Posterior:
 
     def save(self, path: str | Path, store_data: bool = True) -> None:
         """Write everything to a folder that `maitre.load` reads and `maitre.resume` goes on with."""
-        save(self, Path(path), store_data)
+        target = Path(path)
+        if target.exists() and not (target / COMMIT).is_file():
+            raise ValueError(f"{str(path)!r} exists and is not a saved result: give another name")
+        save(self, target, store_data)
 
     def summary(self) -> str:
         """A few lines to read: clusters found, the posterior of K, diagnostics."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maitre.posterior.folder import COMMIT, Configuration, RunFolder
+from maitre.posterior.folder import Configuration, RunFolder
 
 if TYPE_CHECKING:
     from maitre.posterior.posterior import Posterior
@@ -13,15 +13,14 @@ if TYPE_CHECKING:
 _BLOCK = 256  # draws copied at once
 
 
-def save(posterior: Posterior, path: Path, store_data: bool = True) -> None:
-    """Write a posterior to a folder; one that is there counts until the new one is whole."""
+def save(posterior: Posterior, path: Path, store_data: bool = True, replacing: tuple[str, ...] = ()) -> None:
+    """Write a posterior to a folder; a result that is there counts until the new one is whole, then it goes, with its answers of these names."""
     if posterior.folder is not None and path.exists() and path.samefile(posterior.folder):
         return
-    if path.exists() and not (path / COMMIT).is_file():
-        raise ValueError(f"{str(path)!r} exists and is not a saved result: give another name")
     n_chains, n_draws = posterior.log_joint.shape
-    config = Configuration(posterior.model, posterior.state, posterior.chain_settings | ({"chains": n_chains} if posterior.chain_settings else {}), posterior.settings, posterior.exact)
-    folder = RunFolder.create(path, config, n_chains, int(posterior.settings.get("draws") or n_draws), store_data, replacing=True)
+    settings = posterior.chain_settings | {"chains": n_chains} if posterior.chain_settings else {}
+    config = Configuration(posterior.model, posterior.state, settings, posterior.settings, posterior.exact, posterior.notes)
+    folder = RunFolder.create(path, config, n_chains, int(posterior.settings.get("draws") or n_draws), store_data, replacing)
     try:
         for chain in range(n_chains):
             for begin in range(0, n_draws, _BLOCK):
