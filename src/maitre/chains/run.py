@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,9 @@ from maitre.chains.progress import Progress
 from maitre.chains.recorder import MEMORY_BUDGET, Memory, bytes_needed
 from maitre.chains.settings import Settings
 from maitre.chains.starts import parse_init
-from maitre.engines.base import SERIAL
-from maitre.engines.threads import run_all
+from maitre.engines import engine_named, run_all, share
+from maitre.engines.base import Engine
+from maitre.engines.cores import n_cores
 from maitre.model import Model
 from maitre.moves import Composed, resolve, state_of
 from maitre.posterior.folder import Checkpoint, Configuration, RunFolder, Stored, read_run
@@ -65,6 +67,7 @@ class Run:
     checkpoints: list[Checkpoint | None]
     chains: list[Chain | None] = field(default_factory=list)
     n_kept: list[int] = field(default_factory=list)
+    n_block_workers: int = 1
     keep_alive: Any = None
 
     def __call__(self) -> Posterior:
@@ -72,10 +75,11 @@ class Run:
         n_chains, total = self.settings.chains, self.settings.n_iterations
         self.chains, self.n_kept = [None] * n_chains, [self.settings.draws_at(c.iteration) if c else 0 for c in self.checkpoints]
         stop, clock = Event(), Clock(self.conditions.time_budget)
-        threads = self.conditions.threads or (n_chains if self.conditions.time_budget else None)
+        threads = self.conditions.threads or (max(n_chains, n_cores()) if self.conditions.time_budget else None)
+        engine, self.n_block_workers = share(threads, n_chains)
         try:
             with Progress(n_chains * total, self.conditions.progress) as bar:
-                _, interrupted = run_all([partial(self._work, number, stop, clock, bar) for number in range(n_chains)], stop, threads, bar.poll)
+                _, interrupted = run_all([partial(self._work, number, stop, clock, bar) for number in range(n_chains)], stop, engine, bar.poll)
             return self._posterior(interrupted)
         finally:
             if isinstance(self.recorder, RunFolder):
@@ -92,7 +96,13 @@ class Run:
             chain = go_on(self.model, self.settings, number, self.moves, where)
             folder.go_on(number, self.n_kept[number])
         self.chains[number] = chain
-        for draw in advance(chain, SERIAL):
+        with engine_named("threads", self.n_block_workers) as engine:
+            self._follow(chain, where, engine, lambda: stop.is_set() or clock.is_up(), bar)
+
+    def _follow(self, chain: Chain, where: Checkpoint | None, engine: Engine, stopped: Callable[[], bool], bar: Progress) -> None:
+        """Advance the chain, record its draws and checkpoints, and report its progress."""
+        number = chain.number
+        for draw in advance(chain, engine):
             if draw >= 0:
                 self.recorder.keep(number, draw, chain.state.kept())
                 self.n_kept[number] = draw + 1
@@ -100,7 +110,7 @@ class Run:
                 where = chain.checkpoint
                 self.recorder.checkpoint(number, where)
             bar.report(number, chain.iteration, f"{chain.state.n_clusters} clusters, log joint {chain.state.log_joint:.1f}")
-            if stop.is_set() or clock.is_up():
+            if stopped():
                 break
         if chain.checkpoint is not None:
             self.recorder.checkpoint(number, chain.checkpoint, now=True)

@@ -60,7 +60,11 @@ class Settings:
     def stored(self) -> dict[str, Any]:
         """In the form that a run folder keeps."""
         moves = list(self.moves) if isinstance(self.moves, (list, tuple)) else self.moves
-        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "moves": moves, "init": self.init if isinstance(self.init, str) else canonical(self.init)}
+        return {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "moves": moves,
+            "init": self.init if isinstance(self.init, str) else canonical(self.init),
+        }
 
 
 _COUNTS = (

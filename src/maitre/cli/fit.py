@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from maitre.cli import options
 from maitre.chains.settings import Settings
+from maitre.cli import options
 from maitre.cli.job import Job, run_job
 from maitre.cli.model import named_prior, with_sampled_scale
 from maitre.cli.space import DECAYS, Space

@@ -33,9 +33,7 @@ FamilyName = Annotated[
     ),
 ]
 PriorName = Annotated[str, typer.Option(metavar="NAME", help=f"Prior over partitions: {', '.join(PRIORS)}.", rich_help_panel=MODEL)]
-Threads = Annotated[
-    int | None, typer.Option(metavar="N", help="How many chains run at once; by default as many as there are cores.", rich_help_panel=SAMPLING)
-]
+Threads = Annotated[int | None, typer.Option(metavar="N", help="How many chains run at once; by default as many as there are cores.", rich_help_panel=SAMPLING)]
 TimeBudget = Annotated[float | None, typer.Option(metavar="SECONDS", help="Stop after so long, with what there is so far.", rich_help_panel=SAMPLING)]
 WithoutData = Annotated[
     bool, typer.Option("--without-data", help="Keep no copy of the data in the folder; 'maitre resume' then needs --data.", rich_help_panel=OUTPUT)

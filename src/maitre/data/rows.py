@@ -341,5 +341,5 @@ def _digest(head: str, *arrays: Any) -> str:
         values = np.asarray(array)
         digest.update(f"{values.dtype.str}{values.shape}".encode())
         for start in range(0, len(values) if values.ndim else 0, _BLOCK):
-            digest.update(np.ascontiguousarray(values[start : start + _BLOCK]))
+            digest.update(np.ascontiguousarray(values[start : start + _BLOCK]).data)
     return digest.hexdigest()

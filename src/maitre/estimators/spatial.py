@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from maitre.data.rows import as_data
-from maitre.estimators.mixture import SampledClustering, seed_of
+from maitre.estimators.mixture import SampledClustering
 from maitre.families.base import Family
 from maitre.model import Model
 from maitre.moves import Move
@@ -114,7 +114,7 @@ def split_columns(data: Any, coordinates: Sequence[Any], names: Any = None) -> t
     unknown = [name for name in wanted if name not in names and not (isinstance(name, int) and 0 <= name < len(names))]
     if unknown:
         raise ValueError(f"there is no column {unknown[0]!r} for coordinates; the columns are {', '.join(map(str, names[:20]))}")
-    where = [names.index(name) if name in names else name for name in wanted]
+    where: list[int] = [names.index(name) if name in names else int(name) for name in wanted]
     other = [position for position in range(len(names)) if position not in where]
     if not other:
         raise ValueError("all columns are coordinates, so nothing is observed: leave coordinates=None to cluster by them as well")

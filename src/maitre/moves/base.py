@@ -73,7 +73,9 @@ class Move(ABC):
         try:
             return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
         except AttributeError as error:
-            raise ValueError(f"{type(self).__name__} does not keep its arguments under their own names ({error}): a chain could not make a copy of its own") from None
+            raise ValueError(
+                f"{type(self).__name__} does not keep its arguments under their own names ({error}): a chain could not make a copy of its own"
+            ) from None
 
     def afresh(self) -> Self:
         """The same move with nothing learnt: a move adapts to its chain."""

@@ -52,7 +52,10 @@ class Composed(Move):
 
     def memory(self) -> dict[str, Any]:
         """With that of every move, and the sums since burn-in."""
-        return super().memory() | {"parts": [move.memory() for move in self.parts], "totals": [vars(total) | {"extra": dict(total.extra)} for total in self.totals]}
+        return super().memory() | {
+            "parts": [move.memory() for move in self.parts],
+            "totals": [vars(total) | {"extra": dict(total.extra)} for total in self.totals],
+        }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
         """With that of every move, and the sums since burn-in."""

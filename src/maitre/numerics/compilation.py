@@ -15,6 +15,7 @@ import hashlib
 import logging
 import os
 import pickle
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -32,26 +33,38 @@ F = TypeVar("F", bound=Callable[..., Any])
 # `ninf` is left out: weights of minus infinity are how a kernel says "impossible".
 JIT_OPTIONS: dict[str, Any] = {"fastmath": {"nnan", "nsz", "arcp", "contract", "reassoc", "afn"}, "error_model": "numpy"}
 _FOUNDATIONS = {"numpy", "scipy", "numba", "llvmlite", "pandas", "pyarrow", "sklearn", "matplotlib", "zarr", "rich", "pytest", "_pytest"}
+_IMPORTS = re.compile(rb"^from (maitre[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_NAMES = re.compile(rb"\w+")
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def _digest(paths: list[Path]) -> str:
+def _digest(sources: list[tuple[Path, bytes]]) -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in paths:
-        digest.update(str(path.name).encode())
-        with open(path, "rb", buffering=0) as file:
-            digest.update(file.read())
+    for path, text in sources:
+        digest.update(path.name.encode())
+        digest.update(text)
     return digest.hexdigest()[:12]
 
 
 @functools.cache
 def library_tag() -> str:
-    """A hash of all of maitre's sources, of which compiled code may depend on any."""
-    sources = []
+    """A hash of the sources that compiled code may depend on: every module of maitre, in whatever folder, that compiles something, and all that those import."""
+    sources: dict[str, tuple[Path, bytes]] = {}
     for folder, inner, names in os.walk(_PACKAGE):
         inner[:] = [name for name in inner if name != "__pycache__"]  # hundreds of files that are no sources
-        sources += [Path(folder, name) for name in names if name.endswith(".py")]
-    return _digest(sorted(sources))
+        for name in names:
+            if name.endswith(".py"):
+                path = Path(folder, name)
+                sources[".".join(("maitre", *path.relative_to(_PACKAGE).with_suffix("").parts)).removesuffix(".__init__")] = path, path.read_bytes()
+    pending = [module for module, (_, text) in sources.items() if __name__.encode() in text or module == __name__]
+    reached: set[str] = set()
+    while pending:
+        module = pending.pop()
+        if module in sources and module not in reached:
+            reached.add(module)
+            for package, names in _IMPORTS.findall(sources[module][1]):
+                pending += [package.decode(), *(f"{package.decode()}.{name.decode()}" for name in _NAMES.findall(names))]
+    return _digest([sources[module] for module in sorted(reached)])
 
 
 def _own_source(module: types.ModuleType) -> Path | None:
@@ -81,7 +94,7 @@ def source_tag(cls: type) -> str:
         if path is not None and path not in sources:
             sources.add(path)
             pending.extend(_referenced_modules(module))
-    return _digest(sorted(sources)) if sources else ""
+    return _digest([(path, path.read_bytes()) for path in sorted(sources)]) if sources else ""
 
 
 def _renamed(function: Callable[..., Any], suffix: str) -> types.FunctionType:

@@ -93,7 +93,9 @@ class Commit:
         """The commit of a run folder, or an error that says why it cannot be used."""
         file = path / COMMIT
         if not file.is_file():
-            raise FileNotFoundError(f"{str(path)!r} is not a saved result or run: expected a folder that mt.sample(store=…), Posterior.save or `maitre fit` wrote")
+            raise FileNotFoundError(
+                f"{str(path)!r} is not a saved result or run: expected a folder that mt.sample(store=…), Posterior.save or `maitre fit` wrote"
+            )
         try:
             body = json.loads(file.read_bytes())
             version, checksum = body.get("format"), body.pop("checksum")
@@ -175,6 +177,10 @@ def check_writable(path: Path, replacing: bool) -> None:
 class RunFolder:
     """A run folder that is being written. Different chains may write at once; a second writer is refused."""
 
+    generation: Path
+    commit: Commit
+    writers: dict[str, ArrayWriter]
+
     def __init__(self, path: Path, config: Configuration, lock: Any) -> None:
         self.path, self.config = path, config
         self._lock, self._mutex = lock, Lock()
@@ -186,7 +192,9 @@ class RunFolder:
     # -- beginning
 
     @classmethod
-    def create(cls, path: Path, config: Configuration, n_chains: int, n_draws: int, store_data: bool = True, replacing: tuple[str, ...] | None = None) -> RunFolder:
+    def create(
+        cls, path: Path, config: Configuration, n_chains: int, n_draws: int, store_data: bool = True, replacing: tuple[str, ...] | None = None
+    ) -> RunFolder:
         """A new run. With `replacing`, an earlier one in the folder stays what counts until the first checkpoint; then it goes, with its answers of these names."""
         check_writable(path, replacing is not None)
         with _told(path):
@@ -428,7 +436,9 @@ def _read_configuration(path: Path, commit: Commit, data: Any) -> Configuration:
             arrays = {name: file[name] for name in file.files}
     parts = {name: restored(body["model"][name], arrays) for name in ("family", "given", "prior")}
     model = Model.of(_read_data(generation, body["data"], arrays, data), parts["family"], parts["prior"], given=parts["given"])
-    return Configuration(model, class_at(body["state"]), restored(body["settings"], arrays), restored(body["public"], arrays), body["exact"], restored(body["notes"], arrays))
+    return Configuration(
+        model, class_at(body["state"]), restored(body["settings"], arrays), restored(body["public"], arrays), body["exact"], restored(body["notes"], arrays)
+    )
 
 
 def _read_data(generation: Path, entry: dict[str, Any], arrays: dict[str, Any], data: Any) -> Rows:

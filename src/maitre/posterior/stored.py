@@ -17,7 +17,7 @@ from maitre.states.base import Variable
 
 _CHUNK = 2**18  # numbers in a chunk, or one draw
 _MOST_DRAWS = 1024  # in a chunk
-_FIRST_WIDTH = 16  # clusters for which there is room at first
+_FIRST_WIDTH = 16  # clusters in a chunk; the array grows with the largest number
 
 
 def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, n_points: int) -> None:
@@ -25,12 +25,12 @@ def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, 
     import zarr
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    shape = entry_shape(variable, n_points)
+    shape, first = entry_shape(variable, n_points, _FIRST_WIDTH), entry_shape(variable, n_points, 1)
     step = min(max(1, _CHUNK // max(1, int(np.prod(shape)))), _MOST_DRAWS)
     fill = np.nan if np.dtype(variable.dtype).kind == "f" else -1
     zarr.create_array(
         store=str(folder / variable.name),
-        shape=(n_chains, n_draws, *shape),
+        shape=(n_chains, n_draws, *first),
         chunks=(1, step, *(max(1, size) for size in shape)),
         dtype=variable.dtype,
         compressors=[ZstdCodec(level=1), Crc32cCodec()],
@@ -39,8 +39,8 @@ def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, 
     )
 
 
-def entry_shape(variable: Variable, n_points: int, width: int = _FIRST_WIDTH) -> tuple[int, ...]:
-    """The shape of one draw of a variable."""
+def entry_shape(variable: Variable, n_points: int, width: int) -> tuple[int, ...]:
+    """The shape of one draw of a variable, for so many clusters."""
     first = {"scalar": (), "cluster": (width,)}.get(variable.over, (n_points,))
     return (*first, *variable.shape)
 
@@ -134,22 +134,18 @@ class StoredArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self[:], dtype=dtype)
 
-    def __getitem__(self, key: Any) -> Any:
-        key = key if isinstance(key, tuple) else (key,)
-        if Ellipsis in [k if k is Ellipsis else None for k in key]:
-            at = next(i for i, k in enumerate(key) if k is Ellipsis)
+    def __getitem__(self, wanted: Any) -> Any:
+        key: tuple[Any, ...] = wanted if isinstance(wanted, tuple) else (wanted,)
+        at = next((i for i, k in enumerate(key) if k is Ellipsis), None)
+        if at is not None:
             key = (*key[:at], *[slice(None)] * (self.ndim - len(key) + 1), *key[at + 1 :])
-        chains, draws, *rest = (*key, *[slice(None)] * max(0, 2 - len(key)))
-        which = np.asarray(self.chains)[chains]
+        key += (slice(None),) * max(0, 2 - len(key))
+        chains, draws, rest = key[0], key[1], key[2:]
+        which: Any = np.asarray(self.chains)[chains]
         places = np.arange(self.n_draws)[draws]
-        if which.ndim == 0:
-            return self._chain(int(which), places)[(..., *rest)] if not rest else self._chain(int(which), places)[self._behind(places, rest)]
-        stacked = np.stack([self._chain(int(chain), places) for chain in which]) if len(which) else np.empty((0, *np.shape(places), *self.shape[2:]), self.dtype)
-        return stacked[(slice(None), *self._behind(places, rest))] if rest else stacked
-
-    @staticmethod
-    def _behind(places: Any, rest: list[Any]) -> tuple[Any, ...]:
-        return (*([slice(None)] * np.ndim(places)), *rest)
+        found = self._chain(int(which), places) if np.ndim(which) == 0 else np.stack([self._chain(int(chain), places) for chain in which])
+        before = [slice(None)] * (np.ndim(which) + np.ndim(places))
+        return found[(*before, *rest)] if rest else found
 
     def _chain(self, chain: int, places: Any) -> Any:
         """These draws of one chain."""

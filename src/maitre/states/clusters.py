@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def slot_summary(s: Any, n_slots: int, points: Ints, summary: Floats, scores: Fl
 class ClusterState(State):
     """Statistics, hyper-parameters and log joint of points in clusters."""
 
-    PRIOR = Prior
+    PRIOR: ClassVar[type[Prior]] = Prior
 
     statistics: Any
     labels: Slots  # the slot of every point, −1 without a seat

@@ -1,0 +1,142 @@
+"""A run that is interrupted anywhere and goes on in a new process makes the same draws, bit for bit."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import resumption
+
+import maitre as mt
+from maitre.moves import Gibbs
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def _short_commits(monkeypatch):
+    monkeypatch.setattr("maitre.chains.chain.commit_every", lambda n: resumption.EVERY)
+
+
+def whole(**options):
+    return mt.sample(resumption.X, threads=1, **(resumption.SHAPE | options))
+
+
+def resumed_elsewhere(tasks):
+    script = Path(resumption.__file__)
+    done = subprocess.run([sys.executable, str(script)], input=json.dumps([[str(f), t] for f, t in tasks]), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def equal(posterior, arrays):
+    return all(np.array_equal(np.asarray(values), arrays[name.replace(".", "_")], equal_nan=True) for name, values in posterior.draws.items())
+
+
+def test_every_move_and_state_goes_on_where_it_stopped(tmp_path):
+    """Interrupted in burn-in and after it, at random iterations, continued by another process with one thread or two."""
+    found, tasks = resumption.cases(), []
+    for number, (name, options) in enumerate(found.items()):
+        for when in (int(RNG.integers(1, 20)), int(RNG.integers(21, 44))):
+            folder = tmp_path / f"{name} {when}"
+            resumption.stopped_run(folder, when, **options)
+            tasks.append((folder, 1 + number % 2))
+    resumed_elsewhere(tasks)
+    wrong = []
+    for name, options in found.items():
+        expected = whole(**options)
+        for folder, _ in tasks:
+            if folder.name.rpartition(" ")[0] == name and not equal(expected, np.load(folder.with_suffix(".npz"))):
+                wrong.append(folder.name)
+    assert not wrong
+
+
+class Forgetful(Gibbs):
+    """Remembers something that it does not say: every third sweep goes through the points in the order of the data."""
+
+    def __init__(self):
+        super().__init__()
+        self.sweeps = 0
+
+    def step(self, state, rng):
+        self.sweeps += 1
+        self.order = "systematic" if self.sweeps % 3 == 0 else "random"
+        return super().step(state, rng)
+
+
+class Remembering(Forgetful):
+    REMEMBERS = ("sweeps",)
+
+
+@pytest.mark.parametrize(("move", "same"), [(Forgetful(), False), (Remembering(), True)])
+def test_a_hidden_variable_is_found_out(tmp_path, move, same):
+    options = {"family": "NormalInverseGamma", "moves": [move]}
+    resumption.stopped_run(tmp_path / "run", 30, **options)
+    resumed = mt.resume(tmp_path / "run", progress=False)
+    assert np.array_equal(np.asarray(resumed.log_joint), whole(**options).log_joint) == same
+
+
+def test_a_state_that_hides_something_is_found_out(tmp_path, monkeypatch):
+    """A commit that does nothing leaves slot numbers and drifted sums outside the variables."""
+    from maitre.states.mixture import MixtureState
+
+    options = {"family": "NormalInverseGamma", "moves": "gibbs+split_merge", "draws": 60}
+    monkeypatch.setattr(MixtureState, "commit", lambda self: None)
+    resumption.stopped_run(tmp_path / "run", 40, **options)
+    assert not np.array_equal(np.asarray(mt.resume(tmp_path / "run", progress=False).log_joint), whole(**options).log_joint)
+
+
+def test_longer_than_planned(tmp_path):
+    options = {"family": "NormalInverseGamma", "thin": 2}
+    first = whole(store=tmp_path / "run", **options)
+    longer = mt.resume(tmp_path / "run", draws=40, progress=False)
+    expected = whole(draws=40, **options) if False else mt.sample(resumption.X, **(resumption.SHAPE | options | {"draws": 40}))
+    np.testing.assert_array_equal(np.asarray(longer.labels), expected.labels)
+    np.testing.assert_array_equal(longer.log_joint[:, :25], first.log_joint)
+    np.testing.assert_array_equal(np.asarray(mt.load(tmp_path / "run").labels), expected.labels)
+    assert mt.resume(tmp_path / "run", progress=False).settings["draws"] == 40
+    with pytest.raises(ValueError, match="has made 40 already"):
+        mt.resume(tmp_path / "run", draws=30)
+
+
+def test_a_saved_posterior_goes_on(tmp_path):
+    whole(family="NormalInverseGamma").save(tmp_path / "saved")
+    longer = mt.resume(tmp_path / "saved", draws=40, progress=False)
+    np.testing.assert_array_equal(np.asarray(longer.labels), mt.sample(resumption.X, family="NormalInverseGamma", **(resumption.SHAPE | {"draws": 40})).labels)
+
+
+def test_without_its_data(tmp_path):
+    resumption.stopped_run(tmp_path / "run", 30, store_data=False)
+    assert not list((tmp_path / "run").rglob("data.*"))
+    with pytest.raises(ValueError, match="stored without its data"):
+        mt.resume(tmp_path / "run")
+    with pytest.raises(ValueError, match="not the data of the run"):
+        mt.resume(tmp_path / "run", data=resumption.X + 1e-9)
+    np.testing.assert_array_equal(np.asarray(mt.resume(tmp_path / "run", data=resumption.X, progress=False).labels), whole().labels)
+
+
+def test_it_can_be_read_while_it_goes_on(tmp_path):
+    """After every checkpoint on disk, a reader sees draws that are the first ones of the whole."""
+    from maitre.posterior.folder import RunFolder
+
+    seen, expected = [], whole(family="NormalInverseGamma")
+    original = RunFolder.checkpoint
+
+    def reading(self, chain, checkpoint, now=False):
+        original(self, chain, checkpoint, now=True)
+        try:
+            seen.append(np.asarray(mt.load(self.path).labels))
+        except ValueError as error:
+            assert "no draws yet" in str(error)
+
+    RunFolder.checkpoint = reading
+    try:
+        whole(family="NormalInverseGamma", store=tmp_path / "run")
+    finally:
+        RunFolder.checkpoint = original
+    assert len(seen) > 3
+    for labels in seen:
+        np.testing.assert_array_equal(labels, expected.labels[: labels.shape[0], : labels.shape[1]])
