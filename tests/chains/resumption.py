@@ -55,9 +55,7 @@ class Stopping(run_module.Clock):
 
     def is_up(self):
         self.asked += 1
-        if self.asked % Stopping.after == 0:
-            return True
-        return False
+        return self.asked % Stopping.after == 0
 
 
 def stopped_run(folder, after, **options):

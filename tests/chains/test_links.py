@@ -76,7 +76,7 @@ def test_what_does_not_fit_together_is_said():
 
 def test_a_family_that_cannot_merge_is_told_so(monkeypatch):
     monkeypatch.delattr(mt.families.NormalInverseGamma.statistics, "merge")
-    with pytest.raises(ValueError, match="no 'merge' and 'subtract'"):
+    with pytest.raises(ValueError, match="needs 'merge' and 'subtract' of the family's statistics"):
         mt.sample(np.arange(150.0)[:, None], family=mt.families.NormalInverseGamma(), prior=prior(), progress=False)
 
 

@@ -1,10 +1,11 @@
+import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,17 +73,26 @@ def test_the_log_joint_is_that_of_the_draw():
         assert MixtureState(Model.of(X, family, prior), labels).compute_log_joint() == pytest.approx(value, abs=1e-8)
 
 
-def test_draws_beyond_the_budget_go_to_disk():
-    store = DrawStore(2, 5, 100, [], memory_budget=1000)
-    assert Path(store.folder.name).exists()
-    assert store.labels.shape == (2, 5, 100)
+def test_draws_beyond_the_budget_go_to_disk(monkeypatch):
+    monkeypatch.setattr("maitre.chains.run.MEMORY_BUDGET", 1000)
+    posterior = draw()
+    assert posterior.folder is not None
+    assert posterior.folder.exists()
+    np.testing.assert_array_equal(np.asarray(posterior.labels), draw().labels)
+    copy = pickle.loads(pickle.dumps(posterior))
+    np.testing.assert_array_equal(copy.labels, np.asarray(posterior.labels))
+    folder = posterior.folder
+    del posterior
+    gc.collect()
+    assert not folder.exists()
+    assert copy.labels.shape == (3, 20, 80)
 
 
 def test_a_store_on_disk_gives_the_same_draws(tmp_path):
     posterior = draw(store=tmp_path / "draws")
     np.testing.assert_array_equal(np.asarray(posterior.labels[:]), draw().labels)
     assert (tmp_path / "draws").exists()
-    with pytest.raises(ValueError, match="exists and is not empty"):
+    with pytest.raises(ValueError, match=r"exists and is not empty: go on with mt\.resume"):
         draw(store=tmp_path / "draws")
 
 
@@ -139,11 +149,30 @@ def test_errors_in_a_chain_reach_the_caller():
         ({"prior": "CRP"}, "unknown prior 'CRP'"),
         ({"moves": "metropolis"}, "unknown move 'metropolis'"),
         ({"init": "best"}, "unknown init 'best'"),
-        ({"engine": "gpu"}, "unknown engine 'gpu'"),
-        ({"draws": 0}, "each must be at least 1"),
+        ({"engine": "gpu"}, "engine is 'gpu'; expected one of"),
+        ({"draws": 0}, "draws is 0; expected a whole number of at least 1"),
         ({"draws": 2.5}, "draws is 2.5"),
         ({"burn_in": -1}, "burn_in is -1"),
-        ({"chains": 0}, "each must be at least 1"),
+        ({"chains": 0}, "chains is 0"),
+        ({"chains": 10**9}, "at most 10000"),
+        ({"draws": np.inf}, "draws is inf"),
+        ({"burn_in": np.nan}, "burn_in is nan"),
+        ({"thin": "2"}, "thin is '2'"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 1.5}, "seed is 1.5"),
+        ({"threads": 0}, "threads is 0"),
+        ({"threads": -3}, "threads is -3"),
+        ({"time_budget": -5}, "time_budget is -5"),
+        ({"time_budget": np.nan}, "time_budget is nan"),
+        ({"moves": None}, "moves is None"),
+        ({"moves": [None]}, "unknown move None"),
+        ({"family": ""}, "unknown family ''"),
+        ({"family": 3}, "unknown family 3"),
+        ({"prior": 3}, "unknown prior 3"),
+        ({"init": None}, "init is NoneType"),
+        ({"init": {"a": 1}}, "init is dict"),
+        ({"progress": "yes"}, "progress is 'yes'"),
+        ({"store": 7}, "store is 7"),
     ],
 )
 def test_bad_options(options, message):

@@ -14,10 +14,10 @@ import pytest
 from scipy import sparse
 
 import maitre as mt
-from maitre.cli.answer import certainty, numbered_by_size, similarity
-from maitre.cli.folder import ENTRIES, new_result
+from maitre.cli.folder import ANSWERS
 from maitre.cli.main import run
 from maitre.data.simulate import gaussian_clusters
+from maitre.partitions.labels import numbered_by_size
 
 FAST = ["--draws", "20", "--burn-in", "20", "--chains", "2"]
 
@@ -47,6 +47,12 @@ def fails(capsys, *arguments):
     return errors
 
 
+def is_whole(folder):
+    """A run with its answers beside it, and nothing half done."""
+    names = set(os.listdir(folder))
+    return {*ANSWERS, "COMMIT.json"} <= names and len([name for name in names if name.startswith("run-")]) == 1 and not [n for n in names if "unfinished" in n]
+
+
 def summary_of(folder):
     return json.loads((Path(folder) / "summary.json").read_text())
 
@@ -54,7 +60,7 @@ def summary_of(folder):
 def test_fit_writes_everything(points, capsys):
     points.to_csv("points.csv", index=False)
     run(["fit", "points.csv", "--label-column", "kind", *FAST])
-    assert sorted(os.listdir("points-maitre")) == sorted(ENTRIES)
+    assert is_whole("points-maitre")
     labels = pd.read_csv("points-maitre/labels.csv")
     assert list(labels.columns) == ["row", "cluster", "probability"]
     assert labels["probability"].between(0, 1).all()
@@ -63,7 +69,7 @@ def test_fit_writes_everything(points, capsys):
     assert summary["family"]["from_data"] == ["mean", "rate"]
     assert summary["family"]["values"]["scale"] == {"sampled": "Gamma", "shape": 1.0, "rate": 1.0}
     assert [row["size"] for row in summary["clusters"]] == labels["cluster"].value_counts().sort_index().tolist()
-    posterior = mt.load("points-maitre/result")
+    posterior = mt.load("points-maitre")
     assert np.array_equal(numbered_by_size(posterior.best), labels["cluster"])
     shown = capsys.readouterr().out
     for word in ("NormalInverseGamma", "adjusted Rand", "How many clusters?", "R̂", "points-maitre/labels.csv"):
@@ -93,7 +99,7 @@ def test_every_format(name, points):
     else:
         numbers.to_csv(name, index=False, sep="\t" if "tsv" in name else ",")
     run(["fit", name, "--out", "answer", "-q", *FAST])
-    assert sorted(os.listdir("answer")) == sorted(ENTRIES)
+    assert is_whole("answer")
 
 
 def test_mixed_columns_with_gaps(points, capsys):
@@ -132,12 +138,12 @@ def test_columns_of_arrays_go_by_position():
         (["--concentration", "-1", "--prior", "PitmanYor"], "concentration must be above"),
         (["--concentration", "1", "--prior", "MixtureOfFiniteMixtures"], "has no concentration"),
         (["--concentration", "nan"], "concentration must be a positive number"),
-        (["--draws", "0"], "draws=0"),
+        (["--draws", "0"], "draws is 0"),
         (["--draws", "many"], "Invalid value for '--draws'"),
         (["--burn-in", "-3"], "burn_in is -3"),
-        (["--time-budget", "0"], "--time-budget is 0"),
-        (["--threads", "0"], "--threads is 0"),
-        (["--seed", "-1"], "--seed is -1"),
+        (["--time-budget", "0"], "time_budget is 0"),
+        (["--threads", "0"], "threads is 0"),
+        (["--seed", "-1"], "seed is -1"),
         (["--columns", "third"], "there is no column 'third'; the columns are first, second, kind"),
         (["--drop", "first,second,kind"], "no columns are left"),
         (["--no-such-option"], "No such option"),
@@ -188,30 +194,59 @@ def test_folders_that_are_no_results_are_left_alone(points, tmp_path, capsys):
     assert "is a file" in fails(capsys, "fit", "points.csv", "--out", "points.csv")
     assert "is a file" in fails(capsys, "fit", "points.csv", "--out", "points.csv/deeper")
     run(["fit", "points.csv", "--out", "other", "--force", "-q", *FAST])
-    assert sorted(os.listdir(other)) == sorted([*ENTRIES, "thesis.txt"])
+    assert is_whole(other)
     run(["fit", "points.csv", "--out", "other", "--seed", "1", "-q", *FAST])
     assert summary_of(other)["settings"]["seed"] == 1
     assert (other / "thesis.txt").read_text() == "years of work"
 
 
-def test_nothing_is_left_of_a_result_that_fails(tmp_path):
-    def write():
-        with new_result(tmp_path / "deep" / "result") as folder:
-            (folder / "labels.csv").write_text("half")
-            raise OSError("the disk is full")
-
-    with pytest.raises(OSError, match="disk"):
-        write()
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_failure_while_writing_leaves_nothing(points, capsys, monkeypatch):
+def test_a_full_disk_is_told_in_one_line(points, capsys, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
     points.to_csv("points.csv", index=False)
-    monkeypatch.setattr(mt.Posterior, "save", full)
-    assert "No space left on device" in fails(capsys, "fit", "points.csv", *FAST)
+    monkeypatch.setattr("maitre.posterior.folder.checkpoint_bytes", full)
+    with pytest.raises(SystemExit) as exit_:
+        run(["fit", "points.csv", *FAST])
+    errors = capsys.readouterr().err
+    assert exit_.value.code == 2
+    assert "No space left on device" in errors
+    assert "maitre resume" in errors
+    assert errors.count("\n") == 1
+
+
+def test_an_earlier_result_counts_until_the_new_one_has_begun(points, capsys, monkeypatch):
+    points.to_csv("points.csv", index=False)
+    run(["fit", "points.csv", "--out", "answer", "-q", *FAST])
+    before = Path("answer/labels.csv").read_text()
+    fails(capsys, "fit", "points.csv", "--out", "answer", "--moves", "gibs")
+    monkeypatch.setattr("maitre.chains.run.begin", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(["fit", "points.csv", "--out", "answer", "-q", *FAST])
+    assert is_whole("answer")
+    assert Path("answer/labels.csv").read_text() == before
+    assert mt.load("answer").settings["draws"] == 20
+
+
+def test_resume_goes_on_and_writes_the_answers_again(points, capsys):
+    points.to_csv("points.csv", index=False)
+    run(["fit", "points.csv", "--label-column", "kind", "--out", "answer", "-q", *FAST])
+    run(["fit", "points.csv", "--label-column", "kind", "--out", "longer", "-q", "--draws", "30", "--burn-in", "20", "--chains", "2"])
+    run(["resume", "answer", "--draws", "30"])
+    assert "adjusted Rand" in capsys.readouterr().out
+    assert Path("answer/labels.csv").read_text() == Path("longer/labels.csv").read_text()
+    assert summary_of("answer")["draws_kept"] == [2, 30]
+    assert "has made 30 already" in fails(capsys, "resume", "answer", "--draws", "10")
+    assert "not a saved result" in fails(capsys, "resume", "nowhere")
+
+
+def test_a_folder_without_data_needs_them_again(points, capsys):
+    points.to_csv("points.csv", index=False)
+    run(["fit", "points.csv", "--drop", "kind", "--out", "answer", "--without-data", "-q", *FAST])
+    assert "without its data" in fails(capsys, "resume", "answer", "--draws", "30")
+    points.drop(columns="kind").to_csv("numbers.csv", index=False)
+    run(["resume", "answer", "--draws", "30", "--data", "numbers.csv", "-q"])
+    assert summary_of("answer")["draws_kept"] == [2, 30]
 
 
 def test_same_seed_same_labels(points):
@@ -223,7 +258,7 @@ def test_same_seed_same_labels(points):
 
 def test_time_budget_keeps_draws_of_every_chain(points):
     points.to_csv("points.csv", index=False)
-    run(["fit", "points.csv", "--out", "answer", "--drop", "kind", "--time-budget", "2", "--draws", "1000000", "--burn-in", "5", "-q"])
+    run(["fit", "points.csv", "--out", "answer", "--drop", "kind", "--time-budget", "2", "--draws", "1000000", "--burn-in", "5", "--moves", "gibbs", "-q"])
     summary = summary_of("answer")
     assert summary["interrupted"]
     assert summary["draws_kept"][0] == 4
@@ -233,16 +268,16 @@ def test_time_budget_keeps_draws_of_every_chain(points):
 def test_certainty_is_the_share_of_mates():
     posterior = mt.sample([[0.0], [0.3], [5.0], [5.2], [20.0]], draws=40, burn_in=20, chains=2, progress=False)
     reference = np.array([0, 0, 1, 1, 2])
-    together = similarity(posterior)
+    together = posterior.similarity()
     alone = np.mean(posterior.labels[:, :, :4] != posterior.labels[:, :, 4:], axis=(0, 1))
-    found = certainty(posterior, reference)
+    found = posterior.certainty(reference)
     np.testing.assert_allclose(found[:4], [together[0, 1], together[0, 1], together[2, 3], together[2, 3]])
     assert found[4] <= alone.min()
 
 
 def test_demo(capsys):
     run(["demo"])
-    assert sorted(os.listdir("demo-output")) == sorted(ENTRIES)
+    assert is_whole("demo-output")
     shown = capsys.readouterr().out
     assert "Old Faithful" in shown
     assert "demo-output/clusters.png" in shown
@@ -266,4 +301,4 @@ def test_interruption_keeps_what_was_drawn(points, tmp_path):
         out, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "stopped early" in out
-    assert sorted(os.listdir("answer")) == sorted(ENTRIES)
+    assert is_whole("answer")

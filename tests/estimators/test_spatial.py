@@ -33,7 +33,7 @@ def test_values_in_fields():
     assert mt.partitions.mutual_information(quarter, mixture.labels_) > 0.9 * np.log(4.0)  # hardly any cluster has points of two fields
     assert mixture.n_features_in_ == 3
     assert mixture.concentration_ == pytest.approx(1e-6)
-    assert mixture.posterior_.model.data.shape == (400, 1)
+    assert mixture.posterior_.model.data.raw.shape == (400, 1)
     array = clone(mixture).set_params(coordinates=[0, 1]).fit(table.to_numpy())
     np.testing.assert_array_equal(array.labels_, mixture.labels_)
 

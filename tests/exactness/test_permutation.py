@@ -235,13 +235,13 @@ def test_rows_of_counts(weighting):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": "sorted"}, "unknown order 'sorted'"),
-        ({"method": "fast"}, "expected 'metropolis' or 'exact'"),
-        ({"slope": "steep"}, "expected 'adapted', 'two_pass'"),
+        ({"order": "sorted"}, "order is 'sorted'; expected one of"),
+        ({"method": "fast"}, "expected one of 'metropolis', 'exact'"),
+        ({"slope": "steep"}, "expected one of 'adapted', 'two_pass'"),
         ({"slope": 0}, "at least 1"),
-        ({"slope": np.inf}, "at least 1"),
-        ({"epsilon": 1.0}, "from 0 to below 1"),
-        ({"weighting": "log"}, "unknown weighting 'log'"),
+        ({"slope": np.inf}, "finite number of at least 1"),
+        ({"epsilon": 1.0}, "of at least 0 and below 1"),
+        ({"weighting": "log"}, "weighting is 'log'"),
     ],
 )
 def test_errors(options, message):

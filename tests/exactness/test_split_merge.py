@@ -127,7 +127,7 @@ def test_hybrids_part_clusters_that_gibbs_cannot():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="expected 'sams' or 'restricted_gibbs'"):
+    with pytest.raises(ValueError, match="expected one of 'sams', 'restricted_gibbs'"):
         SplitMerge("best")
-    with pytest.raises(ValueError, match="at least 0 and 1"):
+    with pytest.raises(ValueError, match="scans is -1"):
         SplitMerge(scans=-1)

@@ -1,7 +1,5 @@
 """Values and hyper-parameters at the edge of double precision: a right answer or an error, never a crash."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -125,27 +123,6 @@ def test_lists_of_mixed_types_keep_their_numbers():
 def test_odd_data_are_refused_in_one_line(data, message):
     with pytest.raises(ValueError, match=message):
         mt.sample(data, progress=False)
-
-
-def test_pickled_results_take_their_draws_along():
-    posterior = mt.sample([[0.0], [9.0], [0.1], [9.1]], draws=5, burn_in=5, chains=1, progress=False)
-    from maitre.chains.storage import DrawStore
-
-    store = DrawStore(1, 5, 4, [], memory_budget=1)
-    store.labels[:] = posterior.labels
-    on_disk = type(posterior)(posterior.model, store.labels, posterior.traces, posterior.settings, keep_alive=store.folder)
-    copy = pickle.loads(pickle.dumps(on_disk))
-    store.folder.cleanup()
-    np.testing.assert_array_equal(copy.labels, posterior.labels)
-
-
-def test_a_result_that_names_something_else_than_a_model_is_not_trusted(tmp_path):
-    posterior = mt.sample([[0.0], [9.0]], draws=2, burn_in=1, chains=1, progress=False)
-    posterior.save(tmp_path / "result")
-    path = tmp_path / "result" / "result.json"
-    path.write_text(path.read_text().replace("maitre.families.normal_inverse_gamma:NormalInverseGamma", "os:getcwd"))
-    with pytest.raises(ValueError, match="do not trust this file"):
-        mt.load(tmp_path / "result")
 
 
 @pytest.mark.parametrize("family", [mt.families.DirichletMultinomial(1e-15), mt.families.Categorical(1e-15)], ids=str)

@@ -72,8 +72,10 @@ def test_names_become_moves():
         (lambda: resolve("gibs", MODEL), "unknown move 'gibs'; expected one of"),
         (lambda: resolve("", MODEL), "unknown move ''"),
         (lambda: Composed([]), "no moves were given"),
-        (lambda: Gibbs("backwards"), "expected 'random' or 'systematic'"),
-        (lambda: Auxiliary(0), "at least one auxiliary"),
+        (lambda: Gibbs("backwards"), "expected one of 'random', 'systematic'"),
+        (lambda: resolve(None, MODEL), "moves is None; expected names joined by"),
+        (lambda: resolve([3], MODEL), "unknown move 3"),
+        (lambda: Auxiliary(0), "n_auxiliary is 0"),
     ],
 )
 def test_errors(make, message):
@@ -89,7 +91,7 @@ def test_what_a_move_requires_is_checked_and_the_pair_named():
         statistics = NoParameters
 
     bare = Model(Bare(0.0, 1.0, 2.0, 1.0), MODEL.prior, None, 3)
-    with pytest.raises(ValueError, match="'auxiliary' needs a family that draws and scores parameters; Bare does not"):
+    with pytest.raises(ValueError, match=r"'auxiliary' needs a family that draws and scores parameters .*; Bare has none; those that do are 'gibbs'"):
         resolve("auxiliary", bare)
 
     class Plain(mt.families.Family):

@@ -77,8 +77,8 @@ def test_room_is_made_for_more_tables(move):
         (lambda state: state.seating.labels.__setitem__(3, state.labels[np.flatnonzero(state.labels != state.labels[3])[0]]), "components"),
         (lambda state: state.seating.sizes.__setitem__(int(state.labels[0]), 0), "sizes"),
         (lambda state: state.seating.choice.__setitem__(0, (state.seating.choice[0] + 1) % 8), "candidate"),
-        (lambda state: state.seating.first.__setitem__(int(np.argmax(state.seating.first)), -1), "list of those"),
-        (lambda state: setattr(state, "log_joint", state.log_joint + 1.0), "drifted"),
+        (lambda state: state.seating.first.__setitem__(int(np.argmax(state.seating.first)), -1), "lists of those"),
+        (lambda state: setattr(state, "log_joint", state.log_joint + 1.0), "log joint"),
         (lambda state: state.log_marginals.__setitem__(int(state.labels[0]), 0.0), "statistics"),
     ],
 )

@@ -23,7 +23,7 @@ from maitre.model import Model
 from maitre.moves import Composed, resolve, state_of
 from maitre.posterior.folder import Checkpoint, Configuration, RunFolder, Stored, read_run
 from maitre.posterior.posterior import Posterior
-from maitre.posterior.stored import in_memory
+from maitre.posterior.stored import StoredArray, in_memory
 
 
 @dataclass
@@ -134,6 +134,9 @@ class Run:
             draws = {v.name: in_memory([[values[v.name]] for values in present], v) for v in kept}
         elif isinstance(self.recorder, RunFolder):
             draws = Stored(self.recorder.path, self.recorder.config, self.recorder.commit).draws(which, n_draws)
+            for array in draws.values():
+                if isinstance(array, StoredArray):
+                    array.keep_alive = self.keep_alive
         else:
             draws = self.recorder.draws(which, n_draws)
         return Posterior(

@@ -43,7 +43,7 @@ ABILITIES: dict[str, Ability] = {
     "marginals": Ability("the closed marginals of a conjugate family", lambda model: isinstance(model.family, ConjugateFamily)),
     "parameters": Ability(
         "a family that draws and scores parameters (n_parameters, draw_parameters, log_likelihood)",
-        lambda model: supports(model.family.statistics, "n_parameters", "draw_parameters", "log_likelihood"),
+        lambda model: supports(getattr(model.family, "statistics", object), "n_parameters", "draw_parameters", "log_likelihood"),
     ),
     "merging": Ability("'merge' and 'subtract' of the family's statistics (a few lines each)", _merges),
 }

@@ -111,6 +111,7 @@ class StoredArray:
 
     def __init__(self, path: Path, chains: Sequence[int], n_draws: int) -> None:
         self.path, self.chains, self.n_draws = path, list(chains), n_draws
+        self.keep_alive: Any = None  # a temporary folder that must not go before the array
         self._array = self._opened()
         self.dtype = self._array.dtype
         self.shape = (len(self.chains), n_draws, *self._array.shape[2:])

@@ -93,7 +93,7 @@ class MixtureState(ClusterState):
         """Sizes, prior weights, statistics and log joint."""
         slots = self.labels[np.unique(self.canonical_labels(), return_index=True)[1]]
         free = int(self.occupancy[2])
-        empty = {"size of the free slot": 0 if free < 0 else self.sizes[free], "seats": self.sizes.sum()}
+        empty = {"size of the free slot": 0 if free < 0 else self.sizes[free], "sum of the sizes": self.sizes.sum()}
         return empty | super().derived() | {"prior weights": self.log_join[slots[slots >= 0]]}
 
     # -- arrays ---------------------------------------------------------------------------------------------------------------------------
