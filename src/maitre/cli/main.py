@@ -31,8 +31,9 @@ def _is_of_memory(error: BaseException | None) -> bool:
     """Whether there was not enough memory: libraries say so in many ways, and wrap errors in others."""
     if error is None:
         return False
+    before = error.__cause__ if error.__suppress_context__ else error.__context__
     says_so = any(sign in str(error) for sign in _SIGNS_OF_NO_MEMORY)
-    return isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM or says_so or _is_of_memory(error.__cause__ or error.__context__)
+    return isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM or says_so or _is_of_memory(before)
 
 
 try:
