@@ -27,11 +27,6 @@ def _in_a_new_folder(tmp_path, monkeypatch):
     pd.DataFrame(gaussian_clusters(60, 2, 3, 50.0, 0)[0], columns=["first", "second"]).to_csv("points.csv", index=False)
 
 
-def heed():
-    """Whoever runs the tests may have told their children to ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def pressing(*_, **__):
     raise KeyboardInterrupt
 
@@ -93,18 +88,43 @@ def test_while_the_command_is_imported(module):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_an_impatient_second_press_keeps_the_draws():
-    command = [sys.executable, "-m", "maitre.cli.main", "fit", "points.csv", *FAST, "--draws", "10000000", "--out", "answer"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as process:
-        assert "points.csv" in process.stdout.readline()
-        time.sleep(2.0)
-        for _ in range(3):
-            process.send_signal(signal.SIGINT)
-            time.sleep(0.3)
-        out, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    assert "stopped early" in out
+PRESSES = """
+import os, signal, sys, threading, time
+from maitre.cli.main import run
+def press():
+    while not any(thread.name.startswith("maitre-") for thread in threading.enumerate()):
+        time.sleep(0.01)
+    time.sleep(1.0)
+    for _ in range(int(sys.argv[1])):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.3)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=press, daemon=True).start()
+run(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("command", [["fit", *FAST, "--draws", "2000000"], ["search", "--family", "KnownCovarianceGaussian", "--rounds", "100000000"]])
+def test_impatient_presses_keep_the_results(command):
+    """Three presses within a second: the first stops the run, the others come while it ends or while results are written."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRESSES, "3", command[0], "points.csv", *command[1:], "--out", "answer"], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "stopped early" in done.stdout
     assert sorted(os.listdir("answer")) == sorted(ENTRIES)
+
+
+def test_several_presses_outside_a_run_are_one():
+    script = "import maitre.cli.fit, os, signal, sys, time\nfrom maitre.cli.main import run\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    script += "def read(file):\n    print('reading', flush=True)\n    time.sleep(60)\nmaitre.cli.fit.read_table = read\nrun()"
+    with subprocess.Popen([sys.executable, "-c", script, "fit", "points.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "reading\n"
+        for _ in range(5):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.02)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "maitre: interrupted; nothing was written\n")
 
 
 def test_handlers_are_left_as_they_were(monkeypatch):
@@ -112,9 +132,9 @@ def test_handlers_are_left_as_they_were(monkeypatch):
     try:
         run(["--version"])
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        monkeypatch.setattr(interruption, "_stopped_at", time.monotonic())
+        monkeypatch.setattr(interruption, "_heeded_at", time.monotonic())
         interruption.interrupt(signal.SIGINT, None)  # soon after a run was stopped: nothing
-        monkeypatch.setattr(interruption, "_stopped_at", time.monotonic() - 10.0)
+        monkeypatch.setattr(interruption, "_heeded_at", time.monotonic() - 10.0)
         with pytest.raises(KeyboardInterrupt):
             interruption.interrupt(signal.SIGINT, None)
     finally:

@@ -79,8 +79,11 @@ def _written_since(file: Path, moment: float) -> bool:
 
 
 @contextmanager
-def _patient_interruptions() -> Iterator[None]:
-    """Let a second press of Ctrl-C soon after the one that has stopped a run not destroy its results, which are just being written."""
+def _patient_interruptions(to_the_end: bool) -> Iterator[None]:
+    """Let a second press of Ctrl-C soon after the one that has stopped a run not destroy its results, which are just being written.
+
+    Where the program ends after this (`to_the_end`) presses have nothing to stop any more.
+    """
     replace = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if replace:
         signal.signal(signal.SIGINT, interrupt)
@@ -88,7 +91,7 @@ def _patient_interruptions() -> Iterator[None]:
         yield
     finally:
         if replace:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, signal.SIG_IGN if to_the_end else signal.default_int_handler)
 
 
 app = typer.Typer(
@@ -136,20 +139,20 @@ def run(arguments: Sequence[str] | None = None) -> None:
     """The console script; of errors it tells one line."""
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
-    try:
-        with _patient_interruptions():
+    with _patient_interruptions(to_the_end=arguments is None):
+        try:
             code = app(None if arguments is None else list(arguments), prog_name="maitre", standalone_mode=False)
-    except BrokenPipeError:  # the reader of our output has left, as in `maitre fit … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except _Interrupted as error:
-        _fail(f"interrupted; {error}", 130)
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
-    except Exception as error:
-        _fail(_in_words(error))
-    if code:  # typer's own, such as 130 for Ctrl-C while it read the options
-        sys.exit(code)
+        except BrokenPipeError:  # the reader of our output has left, as in `maitre fit … | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except _Interrupted as error:
+            _fail(f"interrupted; {error}", 130)
+        except (KeyboardInterrupt, typer.Abort):
+            sys.exit(130)
+        except Exception as error:
+            _fail(_in_words(error))
+        if code:  # typer's own, such as 130 for Ctrl-C while it read the options
+            sys.exit(code)
 
 
 def _in_words(error: Exception) -> str:
