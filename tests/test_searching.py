@@ -120,9 +120,9 @@ def test_time_budget_ends_the_search(clusters):
     ("options", "message"),
     [
         ({"beam": 0}, "beam is 0"),
-        ({"score": "tigth"}, "unknown score 'tigth'"),
-        ({"order": ["marginal", "sorted"]}, "unknown order 'sorted'"),
-        ({"queue": "depth"}, "unknown queue 'depth'"),
+        ({"score": "tigth"}, "score is 'tigth'; expected one of 'trivial'"),
+        ({"order": ["marginal", "sorted"]}, "order is 'sorted'"),
+        ({"queue": "depth"}, "queue is 'depth'"),
         ({"queue": "level", "score": "tight"}, "compares entries of equal length"),
         ({"queue": "level", "beam": None}, "needs a beam"),
         ({"restarts": -1}, "restarts is -1"),
@@ -134,6 +134,60 @@ def test_time_budget_ends_the_search(clusters):
 def test_wrong_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         mt.search([[0.0], [1.0]], GAUSSIAN, PRIOR, progress=False, **options)
+
+
+ODD = [None, True, 0, -1, 1.5, float("nan"), float("inf"), 10**400, "", "x", "yes", b"x", [], [1], (), {}, {"a": 1}, object, 1j, np.nan, np.ones(3)]
+NEVER = {
+    "beam": [0, -1, 1.5, True, "x", float("nan"), float("inf"), 2**80, [100]],
+    "score": [3, None, ["tight"], b"tight", True],
+    "order": [3, None, [], ["marginal", 3], [["given"]], {"given": 1}, b"given", True],
+    "queue": [3, None, ["level"], b"level"],
+    "diversity": [0, -2, 2.5, None, True, "ten", float("nan"), float("inf")],
+    "restarts": [-1, 0.5, None, "x", True, float("nan"), float("inf"), 10**12],
+    "rounds": [-1, 1.5, "x", True, float("nan"), float("inf"), 2**60, [3]],
+    "time_budget": [0, -1.0, "x", True, float("nan"), float("inf"), 10**400, [1.0], 1j],
+    "seed": [-1, 1.5, "a", None, True, float("nan"), float("inf"), 2**60, 10**5000, [1], np.ones(2)],
+    "refine": ["yes", 1, None, [], 0.0],
+    "progress": [3, "no", None, []],
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_arguments_of_the_wrong_kind(name):
+    for value in NEVER[name]:
+        with pytest.raises(ValueError, match=f"^{name} is .*; expected ") as caught:
+            mt.search([[0.0], [1.0]], GAUSSIAN, PRIOR, **{"progress": False, name: value})
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 250
+
+
+def test_random_arguments_find_something_or_are_refused_in_one_line():
+    good = {
+        "beam": [1, 2.0, 100, None, 2**40],
+        "score": ["trivial", "tight", "inadmissible"],
+        "order": ["marginal", "random", ["given", "reverse"], ("random",)],
+        "seed": [0, 7.0, np.int64(3), 2**50],
+        "queue": ["best-first", "level"],
+        "diversity": [1, 3, 10**15],
+        "restarts": [0, 3],
+        "refine": [True, False],
+        "rounds": [None, 0, 2, np.uint8(3)],
+        "time_budget": [None, 1e-9, np.float32(0.02)],
+        "progress": [False, np.bool_(False)],
+    }
+    rng, refusals, n_found = np.random.default_rng(5), [], 0
+    x = [[0.0], [0.5], [9.0], [9.25]]
+    for _ in range(400):
+        names = rng.choice(list(good), rng.integers(1, len(good) + 1), replace=False)
+        pick = {name: (good[name], ODD)[int(rng.random() < 0.1)] for name in names}
+        options = {name: values[rng.integers(len(values))] for name, values in pick.items()}
+        try:
+            n_found += len(mt.search(x, GAUSSIAN, PRIOR, **{"progress": False} | options).labels) == 4
+        except ValueError as error:
+            refusals.append(str(error))
+    assert n_found > 50
+    assert len(refusals) > 50
+    assert not [message for message in refusals if "\n" in message or len(message) > 300]
 
 
 @dataclass(frozen=True)
@@ -240,5 +294,5 @@ def test_command_tells_what_is_wrong(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as exit_:
         run(["search", "counts.npz", "--score", "loose", "-q"])
     assert exit_.value.code == 2
-    assert "unknown score 'loose'" in capsys.readouterr().err
+    assert "score is 'loose'" in capsys.readouterr().err
     assert os.listdir() == ["counts.npz"]

@@ -16,6 +16,7 @@ from maitre.engines.threads import run_all
 from maitre.families.base import ConjugateFamily, Family
 from maitre.families.statistics import mergeable
 from maitre.model import Model
+from maitre.numerics.arguments import number, one_of, truth, whole_number
 from maitre.numerics.arrays import Ints
 from maitre.numerics.rng import stream
 from maitre.optimize.pipeline import ROUNDS, Outcome, Plan, Search, Stage, warm_up
@@ -25,6 +26,7 @@ from maitre.priors.base import GibbsTypePrior, Prior
 from maitre.states.mixture import MixtureState
 
 QUEUES = ("best-first", "level")
+_MOST_RESTARTS = 1_000_000
 
 
 @dataclass
@@ -122,28 +124,46 @@ def search(
     >>> found.labels, found.optimal
     (array([0, 0, 1, 1]), True)
     """
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"seed is {seed!r}; expected a whole number of at least 0")
-    orders = (*([order] if isinstance(order, str) else order), *["random"] * restarts)
+    seed, show = whole_number("seed", seed), truth("progress", progress)
+    seconds = None if time_budget is None else number("time_budget", time_budget, above=0)
+    rounds = None if rounds is None else whole_number("rounds", rounds)
+    plan = Plan(
+        None if beam is None else whole_number("beam", beam, least=1),
+        one_of("score", score, SCORES),
+        one_of("queue", queue, QUEUES),
+        _orders(order, whole_number("restarts", restarts, most=_MOST_RESTARTS)),
+        whole_number("diversity", diversity, least=1),
+        truth("refine", refine),
+        rounds if rounds is not None or seconds is not None else ROUNDS,
+    )
     model = Model.of(data, family, prior)
-    plan = Plan(beam, score, queue, orders, diversity, refine, rounds if rounds is not None or time_budget is not None else ROUNDS)
-    _check(model, plan, restarts, time_budget)
+    _check(model, plan)
     settings = {
-        "beam": beam,
-        "score": score,
-        "order": list(orders),
-        "seed": int(seed),
-        "queue": queue,
-        "refine": refine,
+        "beam": plan.beam,
+        "score": plan.score,
+        "order": list(plan.orders),
+        "seed": seed,
+        "queue": plan.queue,
+        "refine": plan.refine,
         "rounds": rounds,
-        "time_budget": time_budget,
+        "time_budget": seconds,
     }
     stop = Event()
-    with Progress(100, progress, "searching") as bar:
-        results, interrupted = run_all([partial(_run, model, plan, int(seed), stop, time_budget, bar)], stop, 1, bar.poll)
+    with Progress(100, show, "searching") as bar:
+        results, interrupted = run_all([partial(_run, model, plan, seed, stop, seconds, bar)], stop, 1, bar.poll)
     outcome: Outcome = results[0]
     outcome.complete = outcome.complete and not interrupted
     return _found(model, outcome, settings)
+
+
+def _orders(order: Any, restarts: int) -> tuple[str, ...]:
+    """The orders to try, by name, and a random one for every restart.
+
+    >>> _orders(["marginal", "given"], 1)
+    ('marginal', 'given', 'random')
+    """
+    names = order if isinstance(order, (list, tuple)) and len(order) else [order]
+    return (*(one_of("order", name, ORDERS) for name in names), *["random"] * restarts)
 
 
 def _run(model: Model, plan: Plan, seed: int, stop: Event, seconds: float | None, bar: Progress) -> Outcome:
@@ -180,21 +200,13 @@ def _found(model: Model, outcome: Outcome, settings: dict[str, Any]) -> Found:
     )
 
 
-def _check(model: Model, plan: Plan, restarts: int, time_budget: float | None) -> None:
+def _check(model: Model, plan: Plan) -> None:
+    """A `ValueError` if this model cannot be searched as planned."""
     if not isinstance(model.prior, GibbsTypePrior):
         raise ValueError(f"search is for priors of partitions, not of links: {type(model.prior).__name__} needs mt.sample")
     name, statistics = type(model.family).__name__, MixtureState(model, np.zeros(model.n, dtype=np.int64)).statistics
     if not isinstance(model.family, ConjugateFamily):
         raise ValueError(f"search needs the closed marginals of a conjugate family; {name} has none: use mt.sample with moves='auxiliary'")
-    for value, known, what in ((plan.score, SCORES, "score"), (plan.queue, QUEUES, "queue"), *((order, ORDERS, "order") for order in plan.orders)):
-        if value not in known:
-            raise ValueError(f"unknown {what} {value!r}; expected one of {', '.join(map(repr, known))}")
-    whole = {"beam": (plan.beam, 1), "diversity": (plan.diversity, 1), "restarts": (restarts, 0), "rounds": (plan.rounds, 0)}
-    for what, (number, least) in whole.items():
-        if number is not None and (isinstance(number, bool) or int(number) != number or number < least):
-            raise ValueError(f"{what} is {number!r}; expected a whole number of at least {least}")
-    if time_budget is not None and not time_budget > 0:
-        raise ValueError(f"time_budget is {time_budget!r}; expected a number of seconds above 0")
     if plan.queue == "level":
         if plan.score != "inadmissible":
             raise ValueError(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import pickle
+import warnings
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -230,6 +233,133 @@ def test_objects_are_never_unpickled(tmp_path, name):
 def test_sparse_indices_outside_the_matrix(tmp_path, kind):
     np.savez(tmp_path / "s.npz", format=np.array(kind.encode()), shape=(2, 2), data=np.ones(2), indices=np.array([0, 10**6]), indptr=np.array([0, 1, 2]))
     assert "cannot be read" in refusal(tmp_path / "s.npz")
+
+
+@pytest.mark.parametrize("kind", ["coo", "dia", "csc"])
+def test_sparse_shapes_beyond_all_memory(tmp_path, kind):
+    sparse.save_npz(tmp_path / "s.npz", sparse.eye(3).asformat(kind))
+    arrays = dict(np.load(tmp_path / "s.npz").items())
+    np.savez(tmp_path / "s.npz", **arrays | {"shape": np.array([10**13, 3])})
+    assert "more than there is memory for" in refusal(tmp_path / "s.npz")
+
+
+def test_sparse_text(tmp_path):
+    np.savez(tmp_path / "s.npz", format=np.array(b"csr"), shape=(1, 2), data=np.array(["a"]), indices=np.array([0]), indptr=np.array([0, 1]))
+    assert "cannot be read" in refusal(tmp_path / "s.npz")
+
+
+def header(shape, dtype="<f8"):
+    """The beginning of a .npy file, as text may be anything."""
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    text += b" " * (-(len(text) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    "shape", ["(10000000000000, 8)", "(9223372036854775807, 9223372036854775807)", "(-5, 2)", "(2, 'x')", "(((((", "(1e400,)", "('a' * 9)"]
+)
+@pytest.mark.parametrize("archive", [False, True])
+def test_absurd_headers(tmp_path, shape, archive):
+    raw = header(shape) + bytes(64)
+    if archive:
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+            file.writestr("a.npy", raw)
+    else:
+        (tmp_path / "a.npy").write_bytes(raw)
+    assert "cannot be read" in refusal(tmp_path / ("a.npz" if archive else "a.npy"))
+
+
+@pytest.mark.parametrize("reader", ["pandas.read_parquet", "pandas.read_csv", "numpy.load"])
+def test_what_does_not_fit_into_memory_is_named(tmp_path, reader, monkeypatch):
+    def lack(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(reader, lack)
+    file = tmp_path / {"pandas.read_parquet": "a.parquet", "pandas.read_csv": "a.csv", "numpy.load": "a.npy"}[reader]
+    np.save(file, np.ones((3, 2))) if file.suffix == ".npy" else write_table(file, pd.DataFrame({"x": [1.0, 2.0]}))
+    assert "more than there is memory for" in refusal(file)
+
+
+# Damage of every kind
+
+
+def archive_of(**arrays):
+    with io.BytesIO() as file:
+        np.savez(file, **arrays)
+        return file.getvalue()
+
+
+def sparse_archive(kind, compressed):
+    with io.BytesIO() as file:
+        sparse.save_npz(file, sparse.random(20, 8, 0.3, format=kind, random_state=0), compressed=compressed)
+        return file.getvalue()
+
+
+def damaged(raw, rng):
+    """Bytes with some of them changed, left out, or added, more often near the beginning, where headers are."""
+    result = bytearray(raw)
+    for _ in range(rng.integers(1, 4)):
+        at, n = int(rng.integers(len(result) + 1 if rng.random() < 0.5 else min(len(result) + 1, 130))), int(rng.integers(1, 9))
+        change = rng.integers(5)
+        if change == 0:
+            del result[at:]
+        elif change == 1:
+            result[at:at] = rng.bytes(n)
+        elif change == 2:
+            del result[at : at + n]
+        elif change == 3:
+            result[at : at + 1] = [int(rng.choice([0, 255, *b",\n\"'()[9"]))]
+        elif at < len(result):
+            result[at] ^= 1 << int(rng.integers(8))
+    return bytes(result or b"\0")
+
+
+def inside(raw, rng, pack):
+    """Damage to what an archive holds rather than to the archive, whose checksums would tell."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as whole:
+        contents = {name: whole.read(name) for name in whole.namelist()}
+    chosen = rng.choice(list(contents))
+    with io.BytesIO() as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED if pack else zipfile.ZIP_STORED) as spoiled:
+            for name, content in contents.items():
+                spoiled.writestr(name, damaged(content, rng) if name == chosen else content)
+        return file.getvalue()
+
+
+def originals(folder, mixed):
+    write_table(folder / "t.parquet", mixed)
+    numbers = np.random.default_rng(0).normal(size=(20, 3))
+    np.save(folder / "t.npy", numbers)
+    text = b"a,b,c\n" + b"".join(b'%f,%d,"x, %d"\n' % (x, 100 * y, i) for i, (x, y, _) in enumerate(numbers))
+    yield "t.csv", text, damaged
+    yield "t.tsv", text.replace(b",", b"\t"), damaged
+    yield "t.csv.gz", gzip.compress(text), damaged
+    yield "t.csv.gz", text, lambda raw, rng: gzip.compress(damaged(raw, rng))
+    yield "t.parquet", (folder / "t.parquet").read_bytes(), damaged
+    yield "t.npy", (folder / "t.npy").read_bytes(), damaged
+    yield "t.npz", archive_of(table=numbers), damaged
+    yield "t.npz", archive_of(table=numbers), lambda raw, rng: inside(raw, rng, False)
+    for kind in ("csr", "csc", "coo", "bsr", "dia"):
+        yield "t.npz", sparse_archive(kind, True), damaged
+        yield "t.npz", sparse_archive(kind, False), lambda raw, rng: inside(raw, rng, True)
+
+
+def test_damaged_files_are_read_or_refused_in_one_line(tmp_path, mixed):
+    rng, refusals, n_read = np.random.default_rng(7), [], 0
+    for name, raw, spoil in originals(tmp_path, mixed):
+        for _ in range(40):
+            file = text_file(tmp_path, spoil(raw, rng), name)
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    table = read_table(file)
+                n_read += table.shape[0] >= 0
+            except (ValueError, OSError) as error:
+                refusals.append((str(file), str(error)))
+    assert n_read > 50
+    assert len(refusals) > 50
+    for file, message in refusals:
+        assert file in message
+        assert "\n" not in message
 
 
 # Writing in one step

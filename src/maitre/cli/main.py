@@ -1,20 +1,107 @@
-"""The command line: `maitre fit`, `maitre search`, `maitre demo`. Whatever goes wrong is told in one line."""
+"""The command line: `maitre fit`, `maitre search`, `maitre resume`, `maitre demo`. Whatever goes wrong is told in one line.
+
+Exit codes: 0; 2 for what the user can mend; 130 for Ctrl-C, unless it stopped sampling or searching, which is a way to end well.
+"""
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
+import signal
 import sys
+import threading
+import time
 import warnings
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
-import typer
+_NO_MEMORY = "not enough memory: use fewer rows or columns, or fewer --draws and --chains"
+_SIGNS_OF_NO_MEMORY = ("can't start new thread", "Failed to launch worker thread", "failed to map segment", "annot allocate memory", "C error: out of memory")
 
-import maitre
-from maitre.cli.demo import demo
-from maitre.cli.fit import fit
-from maitre.cli.resume import resume_run
-from maitre.cli.search import search_file
+
+def _fail(message: str, code: int = 2) -> NoReturn:
+    print(f"maitre: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _is_of_memory(error: BaseException | None) -> bool:
+    """Whether there was not enough memory: libraries say so in many ways, and wrap errors in others."""
+    if error is None:
+        return False
+    before = error.__cause__ if error.__suppress_context__ else error.__context__
+    says_so = any(sign in str(error) for sign in _SIGNS_OF_NO_MEMORY)
+    return isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM or says_so or _is_of_memory(before)
+
+
+try:
+    import typer
+
+    import maitre
+    from maitre.cli.demo import demo
+    from maitre.cli.fit import fit, stem
+    from maitre.cli.resume import resume_run
+    from maitre.cli.search import search_file
+    from maitre.engines.interruption import interrupt
+    from maitre.posterior.folder import COMMIT
+except KeyboardInterrupt:  # the command has hardly begun
+    sys.exit(130)
+except (MemoryError, ImportError, OSError) as error:
+    if not _is_of_memory(error):
+        raise
+    _fail(_NO_MEMORY)
+
+
+class _Interrupted(Exception):  # noqa: N818  it is what has happened
+    """Ctrl-C where nothing else takes care of it, with what there is to say."""
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, which when interrupted says whether it has written anything."""
+
+    @functools.wraps(command)
+    def attempt(**options: Any) -> None:
+        began = time.time()
+        try:
+            command(**options)
+        except KeyboardInterrupt:
+            out = Path(options.get("folder") or options.get("out") or f"{stem(options['file'])}-maitre")
+            raise _Interrupted(_what_is_left(out, began)) from None
+
+    return attempt
+
+
+def _what_is_left(out: Path, began: float) -> str:
+    """What a command that was interrupted has written since it began."""
+    if _written_since(out / "summary.json", began):
+        return f"the results are in '{out}'"
+    return f"the draws so far are in '{out}': go on with maitre resume {out}" if _written_since(out / COMMIT, began) else "nothing was written"
+
+
+def _written_since(file: Path, moment: float) -> bool:
+    try:
+        return file.stat().st_mtime >= moment
+    except OSError:
+        return False
+
+
+@contextmanager
+def _patient_interruptions(to_the_end: bool) -> Iterator[None]:
+    """Let a second press of Ctrl-C soon after the one that has stopped a run not destroy its results, which are just being written.
+
+    Where the program ends after this (`to_the_end`) presses have nothing to stop any more.
+    """
+    replace = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if replace:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        if replace:
+            signal.signal(signal.SIGINT, signal.SIG_IGN if to_the_end else signal.default_int_handler)
+
 
 app = typer.Typer(
     name="maitre",
@@ -43,10 +130,10 @@ maitre search embeddings.npy --queue level --time-budget 30
 
 maitre search few.csv --score tight --beam 0 --concentration 1 --fixed-scale   [dim]# a proof, for a few points[/dim]"""
 
-app.command(epilog=_EXAMPLES, no_args_is_help=False)(fit)
-app.command("search", epilog=_SEARCH_EXAMPLES, no_args_is_help=False)(search_file)
-app.command("resume", no_args_is_help=False)(resume_run)
-app.command()(demo)
+app.command(epilog=_EXAMPLES, no_args_is_help=False)(_interruptible(fit))
+app.command("search", epilog=_SEARCH_EXAMPLES, no_args_is_help=False)(_interruptible(search_file))
+app.command("resume", no_args_is_help=False)(_interruptible(resume_run))
+app.command()(_interruptible(demo))
 
 
 @app.callback(invoke_without_command=True)
@@ -59,30 +146,35 @@ def start(context: typer.Context, version: Annotated[bool, typer.Option("--versi
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
-    """The console script: exit code 0, 2 with one line on stderr for what the user can mend, 130 for Ctrl-C."""
+    """The console script; of errors it tells one line."""
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
-    try:
-        app(None if arguments is None else list(arguments), prog_name="maitre", standalone_mode=False)
-    except BrokenPipeError:  # the reader of our output has left, as in `maitre fit … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
-    except MemoryError:
-        _fail("not enough memory: use fewer rows or columns, or fewer --draws and --chains")
-    except (ValueError, OSError) as error:
-        _fail(str(error))
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # typer's own errors have it: an unknown option, a missing argument
-            raise
-        path = getattr(getattr(error, "ctx", None), "command_path", "maitre")
-        _fail(f"{error.format_message()} (see {path} --help)")
+    with _patient_interruptions(to_the_end=arguments is None):
+        try:
+            code = app(None if arguments is None else list(arguments), prog_name="maitre", standalone_mode=False)
+        except BrokenPipeError:  # the reader of our output has left, as in `maitre fit … | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except _Interrupted as error:
+            _fail(f"interrupted; {error}", 130)
+        except (KeyboardInterrupt, typer.Abort):
+            sys.exit(130)
+        except Exception as error:
+            _fail(_in_words(error))
+        if code:  # typer's own, such as 130 for Ctrl-C while it read the options
+            sys.exit(code)
 
 
-def _fail(message: str) -> None:
-    print(f"maitre: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(2)
+def _in_words(error: Exception) -> str:
+    """What an error says to the user; one that is nobody's fault but ours is raised."""
+    if _is_of_memory(error):
+        return _NO_MEMORY
+    if isinstance(error, (ValueError, OSError)):
+        return str(error)
+    if not hasattr(error, "format_message"):  # typer's own errors have it: an unknown option, a missing argument
+        raise error
+    path = getattr(getattr(error, "ctx", None), "command_path", "maitre")
+    return f"{error.format_message()} (see {path} --help)"
 
 
 if __name__ == "__main__":

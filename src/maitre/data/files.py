@@ -9,17 +9,18 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import os
 import secrets
-import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0, read_magic
 from scipy import sparse
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 READABLE = ".csv, .tsv, .csv.gz, .tsv.gz, .parquet, .npy or .npz"
 WRITABLE = ".csv, .tsv, .csv.gz, .tsv.gz or .parquet"
+_ROWS_PER_BYTE = 1000  # a sparse matrix with more of them is empty, or its shape is damaged
 
 
 class Layout(NamedTuple):
@@ -103,6 +105,8 @@ def _read_text(file: Path) -> pd.DataFrame:
         raise ValueError(f"'{file}' is not UTF-8 text{_undecodable(file)}; expected text in UTF-8: save the file in that encoding") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"'{file}' cannot be decompressed ({_one_line(error)}); expected a whole gzip file: copy or compress it again") from None
+    except MemoryError:
+        raise _too_large(file) from None
     except csv.Error as error:
         raise ValueError(f"'{file}' cannot be read as text ({_one_line(error)}); expected rows of separated values: check its quotation marks") from None
 
@@ -203,7 +207,7 @@ def _ragged(file: Path, error: Exception | None) -> ValueError:
 
 
 def _undecodable(file: Path) -> str:
-    with _open(file) as raw:
+    with suppress(EOFError, OSError, zlib.error), _open(file) as raw:
         for number, line in enumerate(raw, 1):
             try:
                 line.decode("utf-8")
@@ -219,20 +223,40 @@ def _one_line(error: Exception | None) -> str:
 # Parquet and NumPy
 
 
+def _too_large(file: Path) -> ValueError:
+    return ValueError(
+        f"'{file}' says it holds more than there is memory for; expected a table that fits: use fewer rows or columns, or write it again if it is damaged"
+    )
+
+
 def _read_parquet(file: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
         return pd.read_parquet(file, engine="pyarrow")
-    except (OSError, ValueError) as error:
+    except MemoryError:
+        raise _too_large(file) from None
+    except Exception as error:  # a damaged file brings forth errors of every kind
         raise ValueError(f"'{file}' cannot be read as Parquet ({_one_line(error)}); expected a whole Parquet file: write it again") from None
 
 
 def _read_arrays(file: Path) -> Any:
     with file.open("rb") as raw:
         with _numpy_errors(file):
+            if raw.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
+                raw.seek(0)
+                _check_header(raw, file.stat().st_size)
+            raw.seek(0)
             loaded = np.load(raw, allow_pickle=False)
         return loaded if isinstance(loaded, np.ndarray) else _only_array(file, loaded)
+
+
+def _check_header(raw: IO[bytes], n_bytes: int) -> None:
+    """A `ValueError` if an array is said to be larger than what there is of it: nobody should ask for so much memory."""
+    version = read_magic(raw)
+    shape, _, dtype = (read_array_header_1_0 if version == (1, 0) else read_array_header_2_0)(raw)
+    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > n_bytes:
+        raise ValueError("the array is cut off")
 
 
 def _only_array(file: Path, archive: Any) -> Any:
@@ -242,6 +266,9 @@ def _only_array(file: Path, archive: Any) -> Any:
         listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         raise ValueError(f"'{file}' holds {len(names)} arrays ({listed or 'none'}); expected exactly one: save the table alone, e.g. with numpy.save")
     with _numpy_errors(file):
+        for entry in archive.zip.infolist():
+            with archive.zip.open(entry) as raw:
+                _check_header(raw, entry.file_size)
         return _sparse(file) if is_sparse else archive[names[0]]
 
 
@@ -250,7 +277,9 @@ def _numpy_errors(file: Path) -> Iterator[None]:
     """The many errors of an unreadable NumPy file as one line each."""
     try:
         yield
-    except (OSError, ValueError, EOFError, KeyError, TypeError, SyntaxError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+    except MemoryError:
+        raise _too_large(file) from None
+    except Exception as error:  # a damaged file brings forth errors of every kind, from the tokenizer of its header to the matrix
         if "Object arrays" in str(error):
             raise ValueError(f"'{file}' holds Python objects; expected numbers or text, since objects could run code: save it with a plain dtype") from None
         raise ValueError(f"'{file}' cannot be read as NumPy data; expected a whole .npy or .npz file: write it again with numpy.save or save_npz") from None
@@ -259,6 +288,10 @@ def _numpy_errors(file: Path) -> Iterator[None]:
 def _sparse(file: Path) -> sparse.csr_matrix:
     """The sparse matrix as CSR, with its indices checked: a compiled loop would follow a wrong one out of the array."""
     matrix = sparse.load_npz(file)
+    if matrix.shape[0] > _ROWS_PER_BYTE * file.stat().st_size:
+        raise MemoryError(f"{matrix.shape[0]} rows")
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError("the matrix does not hold real numbers")
     if hasattr(matrix, "check_format"):
         matrix.check_format(full_check=True)
     return sparse.csr_matrix(matrix)

@@ -16,12 +16,15 @@ GIVE_UP = 4  # presses of Ctrl-C that end a run at once, with nothing kept
 _ONE_PRESS = 0.2  # seconds: a terminal and a wrapper of the command may both send the signal
 _AGAIN = 2.0  # seconds in which an impatient second press means the same as the first
 
-_stopped_at = -float("inf")  # when a run was last asked to stop
+_heeded_at = -float("inf")  # when a press last had an effect
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """A handler for programs: raises `KeyboardInterrupt`, except within two seconds of a press that has stopped a run, whose results are just being kept."""
-    if time.monotonic() - _stopped_at > _AGAIN:
+    """A handler for programs: raises `KeyboardInterrupt`, except within two seconds of a press that did, or that has stopped a run, whose results are just being kept."""
+    global _heeded_at
+    now = time.monotonic()
+    if now - _heeded_at > _AGAIN:
+        _heeded_at = now
         raise KeyboardInterrupt
 
 
@@ -44,11 +47,11 @@ class Interruptions:
 
     def count(self) -> None:
         """One more press, unless it is the echo of the last."""
-        global _stopped_at
+        global _heeded_at
         now = time.monotonic()
         if now - self._last > _ONE_PRESS:
             self.n += 1
-            self._last = _stopped_at = now
+            self._last = _heeded_at = now
         if self.n >= GIVE_UP:
             raise KeyboardInterrupt
 

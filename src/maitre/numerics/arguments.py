@@ -14,8 +14,16 @@ MOST = 2**53  # whole numbers up to here are exact as floats
 
 
 def _wrong(name: str, value: Any, expected: str) -> ValueError:
-    given = repr(value)
-    return ValueError(f"{name} is {given if len(given) <= 80 else given[:77] + '…'}; expected {expected}")
+    return ValueError(f"{name} is {_shown(value)}; expected {expected}")
+
+
+def _shown(value: Any) -> str:
+    """A value as it was given, on one line of limited length."""
+    try:
+        line = " ".join(repr(value).split())
+    except Exception:  # a whole number of more digits than Python writes, or an object that cannot be shown
+        line = f"a value of type {type(value).__name__}"
+    return line if len(line) <= 80 else line[:77] + "…"
 
 
 def whole_number(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
@@ -28,10 +36,15 @@ def whole_number(name: str, value: Any, least: int = 0, most: int = MOST) -> int
     ValueError: draws is -1; expected a whole number of at least 0
     """
     expected = f"a whole number of at least {least}" + (f" and at most {most}" if most != MOST else "")
-    if isinstance(value, (bool, np.bool_)) or not (isinstance(value, numbers.Integral) or (isinstance(value, numbers.Real) and float(value).is_integer())):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise _wrong(name, value, expected)
-    result = int(value) if isinstance(value, numbers.Integral) else int(float(value))
-    if not least <= result <= most:
+    try:
+        result = int(value)  # type: ignore[call-overload]
+    except (ValueError, OverflowError):  # not a number, or infinite
+        raise _wrong(name, value, expected) from None
+    if result > most:
+        raise _wrong(name, value, f"a whole number of at least {least} and at most {most}")
+    if result != value or result < least:
         raise _wrong(name, value, expected)
     return result
 

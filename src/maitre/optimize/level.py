@@ -14,6 +14,7 @@ in play.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -224,23 +225,42 @@ def advance(
     return stop, _GOING
 
 
+def n_partitions(n: int, most: int) -> int:
+    """The Bell number of n, the number of partitions of n points, or `most` if that is less: no more entries than these are ever kept.
+
+    >>> [n_partitions(n, 1000) for n in (1, 2, 3, 4, 5, 10)]
+    [1, 2, 5, 15, 52, 1000]
+    """
+    row = [1]
+    for _ in range(n - 1):
+        row = list(accumulate(row, initial=row[-1]))  # the next row of the Bell triangle
+        if row[-1] >= most:
+            break
+    return min(row[-1], most)
+
+
 class Level:
     """A search under way. `advance` does some of the work; `labels` is the best partial clustering at any time, −1 for points without a seat."""
 
     def __init__(self, state: MixtureState, order: Ints, log_marginal: Floats, beam: int, groups: int = 1) -> None:
         self.state, self.order, self.log_marginal = state, order, log_marginal
-        self.groups, self.quota = groups, -(-beam // groups)
-        beam = self.groups * self.quota
         self.depth, self.n = 0, state.model.n
-        self.tree: Tree = new_tree(4 * beam + 64)
-        self.entries: Ints = np.zeros((2, beam, 2), np.int64)
-        self.lists: Slots = np.zeros((2, beam, 16), np.int32)
+        self.groups, self.quota = min(groups, self.n), n_partitions(self.n, -(-beam // groups))
         self.position: Ints = np.array([0, 1, 0, 0])
         self.sizes: Ints = np.zeros(0, np.int64)
-        self.kept = (np.zeros(beam), np.zeros(beam, np.int64), np.zeros(groups, np.int64))
-        while state.capacity < 2 * beam + 16:
-            state.make_room()
+        try:
+            self._allocate(self.groups * self.quota)
+        except MemoryError:
+            raise ValueError(f"the beam is {beam}, and its entries take more memory than there is: give a smaller number") from None
         self._make_slots()
+
+    def _allocate(self, n_entries: int) -> None:
+        self.tree: Tree = new_tree(4 * n_entries + 64)
+        self.entries: Ints = np.zeros((2, n_entries, 2), np.int64)
+        self.lists: Slots = np.zeros((2, n_entries, 16), np.int32)
+        self.kept = (np.zeros(n_entries), np.zeros(n_entries, np.int64), np.zeros(self.groups, np.int64))
+        while self.state.capacity < 2 * n_entries + 16:
+            self.state.make_room()
 
     def _make_slots(self) -> None:
         """Arrays over slots, and the versions there are in their old slots."""
