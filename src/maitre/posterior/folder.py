@@ -81,7 +81,7 @@ class Commit:
     files: dict[str, str]  # hashes of the files that never change
     chains: list[ChainProgress]
     draws: int  # how many of each chain are wanted
-    arrays: dict[str, str] = field(default_factory=dict)  # hashes of what the arrays say of themselves
+    arrays: dict[str, list[Any]] = field(default_factory=dict)  # a hash of what each array says of itself, and the shape of a draw
     outcome: dict[str, Any] = field(default_factory=dict)  # finished, interrupted, summary of the moves
 
     def to_bytes(self) -> bytes:
@@ -164,14 +164,18 @@ def check_writable(path: Path, replacing: bool) -> None:
         probe.unlink()
     except OSError as error:
         raise ValueError(f"the folder {str(place)!r} cannot be written to ({error.strerror}): give another name") from None
-    if path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
-        if (path / COMMIT).is_file():
-            if not replacing:
-                raise ValueError(
-                    f"store {str(path)!r} exists and is not empty: go on with mt.resume({str(path)!r}), or give a new folder, so that no earlier draws are overwritten"
-                )
-        elif not replacing:
-            raise ValueError(f"store {str(path)!r} exists and is not empty: give a new folder")
+    if replacing or not path.is_dir():
+        return
+    if (path / COMMIT).is_file():
+        raise ValueError(
+            f"store {str(path)!r} exists and is not empty: go on with mt.resume({str(path)!r}), or give a new folder, so that no earlier draws are overwritten"
+        )
+    if not all(entry.name == ".lock" or _is_generation(entry) for entry in path.iterdir()):  # a run killed before its first commit leaves these
+        raise ValueError(f"store {str(path)!r} exists and is not empty: give a new folder")
+
+
+def _is_generation(entry: Path) -> bool:
+    return entry.name.startswith("run-") and entry.name[4:].isdigit() and (entry / "draws").is_dir()
 
 
 class RunFolder:
@@ -245,14 +249,9 @@ class RunFolder:
             run.commit, run.published = Commit.read(path), True
             run.commit.draws = n_draws
             run.generation = path / run.commit.generation
-            for entry in path.iterdir():  # what a run that was killed has left
-                if entry.name.startswith("run-") and entry.name != run.commit.generation:
-                    shutil.rmtree(entry, ignore_errors=True)
+            run._clear_away()
             checkpoints = [read_checkpoint(path, run.generation, chain) for chain in run.commit.chains]
             run._open(len(run.commit.chains))
-            for writer in run.writers.values():
-                if writer.array.shape[1] < n_draws:
-                    writer.array.resize((writer.array.shape[0], n_draws, *writer.array.shape[2:]))
         return run, checkpoints
 
     def go_on(self, chain: int, made: int) -> None:
@@ -313,16 +312,20 @@ class RunFolder:
             self._publish()
 
     def _publish(self) -> None:
-        self.commit.arrays = {name: metadata_digest(self.generation / "draws", name) for name in self.writers}
+        self.commit.arrays = {name: [metadata_digest(self.generation / "draws", name), list(writer.array.shape[2:])] for name, writer in self.writers.items()}
         if not self.published:
             for name in self.stale:  # never the answers of one run beside the draws of another
                 (self.path / name).unlink(missing_ok=True)
         replace_file(self.path / COMMIT, self.commit.to_bytes())
         if not self.published:
             self.published = True
-            for entry in self.path.iterdir():
-                if entry.name.startswith("run-") and entry.name != self.generation.name:
-                    shutil.rmtree(entry, ignore_errors=True)
+            self._clear_away()
+
+    def _clear_away(self) -> None:
+        """Earlier generations, and what runs that were killed have left."""
+        for entry in self.path.iterdir():
+            if _is_generation(entry) and entry.name != self.generation.name:
+                shutil.rmtree(entry, ignore_errors=True)
 
     def close(self) -> None:
         """Let others write; a run that has committed nothing leaves nothing behind."""
@@ -404,7 +407,7 @@ class Stored:
     def draws(self, chains: list[int], n_draws: int) -> dict[str, Any]:
         """Kept variables: scalars in memory, others read as they are asked for."""
         folder = self.path / self.commit.generation / "draws"
-        arrays = {v.name: StoredArray(folder / v.name, chains, n_draws) for v in self.config.kept()}
+        arrays = {v.name: StoredArray(folder / v.name, chains, n_draws, tuple(self.commit.arrays[v.name][1])) for v in self.config.kept()}
         return {v.name: np.asarray(arrays[v.name]) if v.over == "scalar" else arrays[v.name] for v in self.config.kept()}
 
 
@@ -426,8 +429,12 @@ def _read_configuration(path: Path, commit: Commit, data: Any) -> Configuration:
         file = generation / name
         if not file.is_file() or _sha256_of(file) != digest:
             raise damaged(path, f"{name} is missing or has been changed")
-    for name, digest in commit.arrays.items():
-        if not (generation / "draws" / name / "zarr.json").is_file() or metadata_digest(generation / "draws", name) != digest:
+    for name, (digest, _) in commit.arrays.items():
+        try:
+            intact = metadata_digest(generation / "draws", name) == digest
+        except (OSError, ValueError, KeyError, TypeError):
+            intact = False
+        if not intact:
             raise damaged(path, f"the description of the draws of {name!r} is missing or has been changed")
     body = json.loads((generation / "config.json").read_bytes())
     arrays = {}

@@ -6,6 +6,7 @@ A chunk is always replaced as a whole, in one step, and never gets shorter, so w
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,8 +47,9 @@ def entry_shape(variable: Variable, n_points: int, width: int) -> tuple[int, ...
 
 
 def metadata_digest(folder: Path, name: str) -> str:
-    """A hash of what the array says of itself: a changed byte there would change what is read."""
-    return hashlib.sha256((folder / name / "zarr.json").read_bytes()).hexdigest()
+    """A hash of what the array says of itself, but for its shape, which may grow: a changed byte there would change what is read."""
+    metadata = json.loads((folder / name / "zarr.json").read_bytes())
+    return hashlib.sha256(json.dumps(metadata | {"shape": len(metadata["shape"])}, sort_keys=True).encode()).hexdigest()
 
 
 class ArrayWriter:
@@ -109,12 +111,16 @@ def padded_block(values: Sequence[Any], variable: Variable) -> Any:
 class StoredArray:
     """Draws on disk, read as they are asked for: `array[chain, draw]`, slices, or `np.asarray(array)`. What is damaged or missing is an error, never a value."""
 
-    def __init__(self, path: Path, chains: Sequence[int], n_draws: int) -> None:
+    def __init__(self, path: Path, chains: Sequence[int], n_draws: int, entry: tuple[int, ...]) -> None:
+        """`entry` is the shape of a draw, as committed."""
         self.path, self.chains, self.n_draws = path, list(chains), n_draws
         self.keep_alive: Any = None  # a temporary folder that must not go before the array
         self._array = self._opened()
         self.dtype = self._array.dtype
-        self.shape = (len(self.chains), n_draws, *self._array.shape[2:])
+        self.shape = (len(self.chains), n_draws, *entry)
+        wanted = (max(self.chains) + 1, n_draws, *entry)
+        if len(self._array.shape) != len(wanted) or any(has < want for has, want in zip(self._array.shape, wanted, strict=True)):
+            raise self._damaged(f"it has shape {self._array.shape}")
         self.ndim = len(self.shape)
 
     def _opened(self) -> Any:
@@ -160,7 +166,7 @@ class StoredArray:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                block = np.asarray(self._array[chain, first : last + 1])
+                block = np.asarray(self._array[(chain, slice(first, last + 1), *(slice(size) for size in self.shape[2:]))])
         except Exception as error:
             raise self._damaged(error) from None
         return block[places - first]
