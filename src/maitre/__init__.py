@@ -6,17 +6,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from maitre import families, moves, partitions, priors
-from maitre.numerics.distributions import Beta, Gamma
-from maitre.posterior.posterior import Posterior
-from maitre.priors import decays
-from maitre.sampling import load, resume, sample
-from maitre.searching import Found, search
+if TYPE_CHECKING:
+    from maitre import families, moves, partitions, priors
+    from maitre.estimators import DistanceDependentMixture, DPMixture, MAPSearch
+    from maitre.numerics.distributions import Beta, Gamma
+    from maitre.posterior.posterior import Posterior
+    from maitre.priors import decays
+    from maitre.sampling import load, resume, sample
+    from maitre.searching import Found, search
 
 __version__ = "0.1.0"
-_ESTIMATORS = ("DPMixture", "DistanceDependentMixture", "MAPSearch")
+_HOMES = {
+    "Beta": "maitre.numerics.distributions",
+    "DPMixture": "maitre.estimators",
+    "DistanceDependentMixture": "maitre.estimators",
+    "Found": "maitre.searching",
+    "Gamma": "maitre.numerics.distributions",
+    "MAPSearch": "maitre.estimators",
+    "Posterior": "maitre.posterior.posterior",
+    "load": "maitre.sampling",
+    "resume": "maitre.sampling",
+    "sample": "maitre.sampling",
+    "search": "maitre.searching",
+}
+_MODULES = {"decays": "maitre.priors.decays", **{name: f"maitre.{name}" for name in ("families", "moves", "partitions", "priors")}}
 
 __all__ = [
     "Beta",
@@ -39,9 +55,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """scikit-learn is imported only when an estimator is asked for."""
-    if name in _ESTIMATORS:
-        from maitre import estimators
+    """Each name is imported when it is first asked for: `import maitre` costs nothing, and scikit-learn is needed by estimators alone."""
+    if name in _MODULES:
+        value: Any = import_module(_MODULES[name])
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'maitre' has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
-        return getattr(estimators, name)
-    raise AttributeError(f"module 'maitre' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

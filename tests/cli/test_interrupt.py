@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -127,18 +129,34 @@ def test_several_presses_outside_a_run_are_one():
     assert (process.returncode, errors) == (130, "maitre: interrupted; nothing was written\n")
 
 
-def test_handlers_are_left_as_they_were(monkeypatch):
+def test_handlers_are_left_as_they_were():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         run(["--version"])
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        monkeypatch.setattr(interruption, "_heeded_at", time.monotonic())
-        interruption.interrupt(signal.SIGINT, None)  # soon after a run was stopped: nothing
-        monkeypatch.setattr(interruption, "_heeded_at", time.monotonic() - 10.0)
-        with pytest.raises(KeyboardInterrupt):
-            interruption.interrupt(signal.SIGINT, None)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def outcomes(n):
+    """Which of n presses raise an exception."""
+    for _ in range(n):
+        try:
+            interruption.interrupt(signal.SIGINT, None)
+            yield False
+        except KeyboardInterrupt:
+            yield True
+
+
+def test_presses_are_counted_however_late_they_are_heard_of(monkeypatch):
+    minutes = count(0.0, 60.0)
+    monkeypatch.setattr(interruption, "time", SimpleNamespace(monotonic=lambda: next(minutes)))
+    interruption.forget_presses()
+    assert list(outcomes(4)) == [True, False, False, True]
+    interruption.forget_presses()
+    interruption.Interruptions().count()  # this one has stopped a run
+    assert list(outcomes(3)) == [False, False, True]
+    interruption.forget_presses()
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------------------------------------

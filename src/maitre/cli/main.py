@@ -44,7 +44,7 @@ try:
     from maitre.cli.fit import fit, stem
     from maitre.cli.resume import resume_run
     from maitre.cli.search import search_file
-    from maitre.engines.interruption import interrupt
+    from maitre.engines.interruption import forget_presses, interrupt
     from maitre.posterior.folder import COMMIT
 except KeyboardInterrupt:  # the command has hardly begun
     sys.exit(130)
@@ -89,12 +89,13 @@ def _written_since(file: Path, moment: float) -> bool:
 
 @contextmanager
 def _patient_interruptions(to_the_end: bool) -> Iterator[None]:
-    """Let a second press of Ctrl-C soon after the one that has stopped a run not destroy its results, which are just being written.
+    """Let a second press of Ctrl-C after the one that has stopped a run not destroy its results, which are just being written.
 
     Where the program ends after this (`to_the_end`) presses have nothing to stop any more.
     """
     replace = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if replace:
+        forget_presses()
         signal.signal(signal.SIGINT, interrupt)
     try:
         yield

@@ -14,17 +14,38 @@ from typing import Self
 
 GIVE_UP = 4  # presses of Ctrl-C that end a run at once, with nothing kept
 _ONE_PRESS = 0.2  # seconds: a terminal and a wrapper of the command may both send the signal
-_AGAIN = 2.0  # seconds in which an impatient second press means the same as the first
 
-_heeded_at = -float("inf")  # when a press last had an effect
+
+class _Presses:
+    """All presses since the program began, or since it began something new."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._last = -float("inf")
+
+    def add(self) -> bool:
+        """One more press; false if it is the echo of the last."""
+        now = time.monotonic()
+        echo = now - self._last <= _ONE_PRESS
+        if not echo:
+            self._last = now
+            self.n += 1
+        return not echo
+
+
+_all = _Presses()
+
+
+def forget_presses() -> None:
+    """The program begins something new."""
+    global _all
+    _all = _Presses()
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """A handler for programs: raises `KeyboardInterrupt`, except within two seconds of a press that did, or that has stopped a run, whose results are just being kept."""
-    global _heeded_at
-    now = time.monotonic()
-    if now - _heeded_at > _AGAIN:
-        _heeded_at = now
+    """A handler for programs: raises `KeyboardInterrupt` at the first press. After a press that did, or that has stopped a run whose results are now being kept, it takes
+    as many more as it takes to give up. They are counted, not timed: Python hears of a press when a long call of compiled code is over."""
+    if _all.add() and (_all.n == 1 or _all.n >= GIVE_UP):
         raise KeyboardInterrupt
 
 
@@ -42,16 +63,11 @@ class Interruptions:
 
     def __init__(self) -> None:
         self.n = 0
-        self._last = -float("inf")
         self._replaced = False
 
     def count(self) -> None:
         """One more press, unless it is the echo of the last."""
-        global _heeded_at
-        now = time.monotonic()
-        if now - self._last > _ONE_PRESS:
-            self.n += 1
-            self._last = _heeded_at = now
+        self.n += _all.add()
         if self.n >= GIVE_UP:
             raise KeyboardInterrupt
 
