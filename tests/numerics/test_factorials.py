@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
+from maitre.numerics.compilation import compiled
 from maitre.numerics.exact import product_error, sum_error
 from maitre.numerics.factorials import digamma_rise, log_rising
 
@@ -33,3 +34,15 @@ def test_errors_of_sums_and_products_are_exact():
         a, b = float(a), float(b)
         assert Fraction(a + b) + Fraction(sum_error(a, b, a + b)) == Fraction(a) + Fraction(b)
         assert Fraction(a * b) + Fraction(product_error(a, b, a * b)) == Fraction(a) * Fraction(b)
+
+
+@compiled
+def errors(a: float, b: float) -> tuple[float, float]:
+    return sum_error(a, b, a + b), product_error(a, b, a * b)
+
+
+def test_machine_code_keeps_the_errors():
+    """Kernels are compiled with liberties under which these errors would be zero."""
+    for a, b in ((1e16, 1.2345), (0.1, 1e-9), (1e9 + 0.1, 3.7)):
+        assert errors(a, b) == (sum_error(a, b, a + b), product_error(a, b, a * b))
+        assert errors(a, b) != (0.0, 0.0)

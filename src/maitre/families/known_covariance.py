@@ -105,7 +105,7 @@ class KnownCovarianceStatistics(NamedTuple):
             squares += mean * mean * spread
         if s.shared:
             s.coefficients[n_dimensions, k] = -0.5 * spread
-            v = 1.0 / (1.0 / (s.prior_scale * s.variance[0]) + (s.n[k] - 1.0) / sigma)
+            v = 1.0 / (1.0 / (s.prior_scale * s.variance[0]) + max(s.n[k] - 1.0, 0.0) / sigma)
             s.without[k, 0] = v / sigma
             s.without[k, 1] = 1.0 / (sigma + v)
             s.without[k, 2] = constant - 0.5 * n_dimensions * math.log(sigma + v) if s.n[k] > 0.0 else 0.0

@@ -11,6 +11,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic, overload
 
+_STRICT: dict[str, Any] = {"forceinline": True, "fastmath": False}
 _SPLITTER = 134217729.0  # 2^27 + 1
 
 
@@ -41,11 +42,11 @@ def _upper_half(a: float) -> float:
     return shifted - (shifted - a)
 
 
-@overload(sum_error, strict=False, jit_options={"forceinline": True})
+@overload(sum_error, strict=False, jit_options=_STRICT)
 def _sum_error(a: Any, b: Any, total: Any) -> Any:
     return sum_error
 
 
-@overload(product_error, strict=False, jit_options={"forceinline": True})
+@overload(product_error, strict=False, jit_options=_STRICT)
 def _compiled_product_error(a: Any, b: Any, product: Any) -> Any:
     return lambda a, b, product: _product_error(a, b, product)
