@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -54,9 +56,9 @@ def test_one_more_point_at_many_points(prior, n):
         (lambda: DirichletProcess(-1.0), "concentration must be a positive number"),
         (lambda: DirichletProcess(float("nan")), "concentration must be a positive number"),
         (lambda: PitmanYor(-0.5, 0.25), "above −discount"),
-        (lambda: PitmanYor(1.0, 1.0), "discount must be at least 0 and below 1"),
-        (lambda: mt.priors.FiniteDirichlet(0), "components must be a whole number"),
-        (lambda: MixtureOfFiniteMixtures(1.5), "geometric must lie between 0 and 1"),
+        (lambda: PitmanYor(1.0, 1.0), "discount is 1.0; expected a finite number of at least 0 and below 1"),
+        (lambda: mt.priors.FiniteDirichlet(0), "components is 0; expected a whole number of at least 1"),
+        (lambda: MixtureOfFiniteMixtures(1.5), "geometric is 1.5; expected a finite number of at least 1e-12 and below 1"),
         (lambda: mt.Gamma(0.0, 1.0), "both must be positive"),
     ],
 )
@@ -82,3 +84,41 @@ def test_escobar_west_against_quadrature():
 
 def test_a_prior_needs_no_more_than_v_and_w():
     assert GibbsTypePrior.__abstractmethods__ == {"log_v", "log_w"}
+
+
+MAGNITUDES = [1e-300, 1e-100, 1e-20, 1e-5, 0.3, 17.0, 1e3, 1e8, 1e15, 1e16, 1e100, 1e300]
+
+
+@pytest.mark.parametrize("value", MAGNITUDES)
+@pytest.mark.parametrize(
+    "make",
+    [
+        DirichletProcess,
+        lambda a: PitmanYor(a, 0.3),
+        lambda a: mt.priors.FiniteDirichlet(3, a),
+        lambda a: mt.priors.FiniteDirichlet(10**15, a),
+        lambda a: MixtureOfFiniteMixtures(0.4, a),
+    ],
+    ids=["DP", "PY", "finite", "many components", "MFM"],
+)
+def test_priors_at_all_magnitudes(make, value):
+    check_prior(make(value), 5)
+
+
+@pytest.mark.parametrize("geometric", [1e-12, 1e-6, 0.001, 0.1, 0.999])
+@pytest.mark.parametrize("weight", [1e-6, 0.5, 100.0])
+def test_mixtures_of_finite_mixtures_of_every_kind_are_quick_and_right(geometric, weight):
+    prior = MixtureOfFiniteMixtures(geometric, weight)
+    check_prior(prior, 5)
+    started = time.perf_counter()
+    prior.log_v(20, np.arange(1, 21))
+    assert time.perf_counter() - started < 2.0
+
+
+@pytest.mark.parametrize("alpha", [1e-300, 1e-10, 1e10, 1e300])
+@pytest.mark.parametrize("rate", [1e-100, 1.0, 1e100])
+def test_escobar_west_at_extreme_values(alpha, rate):
+    rng = stream(0, 7)
+    for _ in range(50):
+        alpha = draw_concentration(alpha, 20, 3, mt.Gamma(1.0, rate), rng)
+        assert 1e-300 <= alpha <= 1e300

@@ -10,27 +10,21 @@ import numpy as np
 
 from maitre.cli.show import plural
 from maitre.families.base import Family
-from maitre.families.dirichlet_multinomial import DirichletMultinomial
-from maitre.families.normal_inverse_gamma import NormalInverseGamma
-from maitre.families.normal_inverse_wishart import NormalInverseWishart
 from maitre.families.product import Product
 from maitre.model import Model, as_prior
 from maitre.numerics.distributions import Gamma, Hyperprior, short_text
 from maitre.priors.base import Prior
 
-SCALES: dict[type[Family], str] = {NormalInverseGamma: "scale", NormalInverseWishart: "scale_factor", DirichletMultinomial: "concentration"}
-
 
 def with_sampled_scale(family: Family) -> Family:
     """The family with a Gamma(1, 1) prior on the parameter that says how wide clusters are, where it has one: data-driven defaults are only a guess at it.
 
-    >>> with_sampled_scale(NormalInverseGamma()).scale
+    >>> import maitre as mt
+    >>> with_sampled_scale(mt.families.NormalInverseGamma()).scale
     Gamma(shape=1.0, rate=1.0)
     """
-    if isinstance(family, Product):
-        return Product([(columns, with_sampled_scale(part)) for columns, part in family.groups])
-    name = SCALES.get(type(family))
-    return dataclasses.replace(family, **{name: Gamma(1.0, 1.0)}) if name else family  # type: ignore[type-var]
+    numbers = [name for name in family.scales() if isinstance(getattr(family, name), (int, float))]
+    return family.at(dict.fromkeys(numbers, Gamma(1.0, 1.0)))
 
 
 def named_prior(name: str, concentration: float | None) -> Prior:

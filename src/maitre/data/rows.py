@@ -78,7 +78,7 @@ class Rows(ABC):
         """The positions of columns given by name, or by position where there are no names."""
         names = self.names
         if names is None:
-            bad = [c for c in columns if not (isinstance(c, (int, np.integer)) and -self.n_columns <= c < self.n_columns)]
+            bad = [c for c in columns if isinstance(c, bool) or not (isinstance(c, (int, np.integer)) and -self.n_columns <= c < self.n_columns)]
             if bad:
                 raise ValueError(
                     f"column {bad[0]!r} is not a position in an array with {self.n_columns} columns: give positions from 0, or a pandas DataFrame with names"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ from scipy import sparse
 
 from maitre.numerics.arrays import Floats, Ints
 
+MOST_COUNTS = 1e11  # beyond, differences of log-gamma functions lose the fourth digit
+_LEAST_SPREAD = 1e-150  # below, squares are no numbers in full precision
+_TOGETHER = 1 << 15  # numbers looked at together: temporary arrays stay small
 _RAGGED = "the rows of the data have different lengths; expected a table: give every row the same number of columns"
 
 
@@ -27,19 +31,31 @@ def dense_matrix(data: Any, missing: bool = False) -> Floats:
     if matrix.ndim != 2:
         raise ValueError(f"the data have {matrix.ndim} dimensions; expected a table of rows and columns: reshape to (n, columns)")
     _check_size(matrix.shape)
-    bad = np.isinf(matrix) if missing else ~np.isfinite(matrix)
-    if not bad.any() and np.abs(matrix, where=~np.isnan(matrix), out=np.zeros_like(matrix)).max() > 1e150:
-        raise ValueError("the data have values beyond 1e150, whose squares are not numbers any more: rescale the columns")
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        name = f"'{columns[column]}'" if columns else str(column)
-        advice = "remove it" if np.isinf(matrix[row, column]) else "remove or fill it, or use Product, which skips missing values"
-        raise ValueError(f"row {row}, column {name} is {matrix[row, column]}; expected a finite number (neither NaN nor infinity): {advice}")
+    for rows in row_blocks(matrix):
+        _check_finite(matrix[rows], rows.start, missing, columns)
     return matrix
 
 
+def row_blocks(matrix: Any) -> Iterator[slice]:
+    """Slices of rows, a few thousand numbers each: work on them needs no temporary array of the data's size."""
+    step = max(1, _TOGETHER // max(1, matrix.shape[1]))
+    for begin in range(0, matrix.shape[0], step):
+        yield slice(begin, min(begin + step, matrix.shape[0]))
+
+
+def _check_finite(block: Floats, first: int, missing: bool, columns: list[Any]) -> None:
+    bad = np.isinf(block) if missing else ~np.isfinite(block)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        name = f"'{columns[column]}'" if columns else str(column)
+        advice = "remove it" if np.isinf(block[row, column]) else "remove or fill it, or use Product, which skips missing values"
+        raise ValueError(f"row {first + row}, column {name} is {block[row, column]}; expected a finite number (neither NaN nor infinity): {advice}")
+    if (np.abs(block) > 1e150).any():
+        raise ValueError("the data have values beyond 1e150, whose squares are not numbers any more: rescale the columns")
+
+
 def _as_floats(data: Any) -> Floats:
-    """A float64 copy; text, dates, complex numbers and ragged lists are errors rather than numbers by accident."""
+    """C-ordered float64 numbers, the array itself where it is that already; text, dates, complex numbers and ragged lists are errors rather than numbers by accident."""
     import warnings
 
     if np.ma.isMaskedArray(data):
@@ -57,7 +73,7 @@ def _as_floats(data: Any) -> Floats:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            return np.array(array, dtype=np.float64, order="C")
+            return np.asarray(array, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"the data are not all numbers ({error}); this family takes numeric columns: use Product or family='auto' for mixed columns") from None
 
@@ -81,7 +97,7 @@ def count_matrix(data: Any) -> sparse.csr_matrix:
     """A CSR matrix of non-negative whole numbers, one row per point, with sorted indices and no duplicates."""
     if sparse.issparse(data) and data.dtype.kind == "c":
         raise ValueError("Complex data not supported: counts must be whole numbers")
-    matrix = sparse.csr_matrix(data.astype(np.float64), copy=True) if sparse.issparse(data) else sparse.csr_matrix(dense_matrix(data))
+    matrix = _sound_csr(data) if sparse.issparse(data) else sparse.csr_matrix(dense_matrix(data))
     matrix.sum_duplicates()
     _check_size(matrix.shape)
     values = matrix.data
@@ -91,7 +107,34 @@ def count_matrix(data: Any) -> sparse.csr_matrix:
         raise ValueError(_at_entry(matrix, values < 0, "counts must not be negative"))
     if (values != np.floor(values)).any():
         raise ValueError(_at_entry(matrix, values != np.floor(values), "counts must be whole numbers: round them, or use a Gaussian family"))
+    _check_total(float(values.sum()))
     return matrix
+
+
+def _check_total(total: float) -> None:
+    if total > MOST_COUNTS:
+        raise ValueError(
+            f"the counts add up to {total:.3g}; beyond {MOST_COUNTS:g} their probabilities are lost in rounding: count in larger units, or use a Gaussian family"
+        )
+
+
+def _sound_csr(data: Any) -> sparse.csr_matrix:
+    """A copy in CSR form, of a matrix whose indices stay within its shape."""
+    if len(data.shape) != 2:
+        raise ValueError(f"the sparse data have {len(data.shape)} dimensions; expected a matrix of rows and columns")
+    try:
+        if data.format in ("csr", "csc", "bsr"):
+            data = type(data)((data.data.astype(np.float64), data.indices.copy(), data.indptr.copy()), shape=data.shape)
+            data.check_format(full_check=True)
+        elif data.format == "coo" and data.nnz:
+            for indices, size in zip((data.row, data.col), data.shape, strict=True):
+                if indices.min() < 0 or indices.max() >= size:
+                    raise ValueError(f"an index of {indices.max() if indices.max() >= size else indices.min()} in a dimension of size {size}")
+        return sparse.csr_matrix(data.astype(np.float64))
+    except (ValueError, IndexError, OverflowError) as error:
+        raise ValueError(
+            f"the sparse matrix is damaged ({error}): its indices must be at least 0 and within its shape of {data.shape}; build it anew"
+        ) from None
 
 
 def _at_entry(matrix: sparse.csr_matrix, bad: Any, rule: str) -> str:
@@ -102,10 +145,15 @@ def _at_entry(matrix: sparse.csr_matrix, bad: Any, rule: str) -> str:
 
 def whole_numbers(matrix: Floats, rule: str) -> Floats:
     """The matrix itself if every entry that is not NaN is a whole number ≥ 0."""
-    bad = ~np.isnan(matrix) & ((matrix < 0) | (matrix != np.floor(matrix)))
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise ValueError(f"row {row}, column {column} is {matrix[row, column]:g}; {rule}")
+    total = 0.0
+    for rows in row_blocks(matrix):
+        block = matrix[rows]
+        bad = (block < 0) | (~np.isnan(block) & (block != np.floor(block)))
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ValueError(f"row {rows.start + row}, column {column} is {block[row, column]:g}; {rule}")
+        total += float(np.nansum(block))
+    _check_total(total)
     return matrix
 
 
@@ -167,14 +215,29 @@ def within_range(z: Floats) -> Floats:
 
 def column_means(matrix: Floats) -> Floats:
     """Means of the observed entries of each column; 0 for a column without any."""
-    observed = ~np.isnan(matrix)
-    return np.where(observed, matrix, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
+    total, count = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
+    for rows in row_blocks(matrix):
+        total += np.nansum(matrix[rows], axis=0)
+        count += np.count_nonzero(~np.isnan(matrix[rows]), axis=0)
+    return total / np.maximum(count, 1)
 
 
 def column_variances(matrix: Floats) -> Floats:
     """Variances of the observed entries of each column; 1 for a constant column, so that a scale taken from it is usable."""
-    observed = ~np.isnan(matrix)
-    gaps = np.where(observed, matrix - column_means(matrix), 0.0)
-    variances = (gaps**2).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
-    rounding = (np.sqrt(len(matrix)) * np.finfo(float).eps * np.max(np.abs(np.where(observed, matrix, 0.0)), axis=0)) ** 2
-    return np.where(variances > 4.0 * rounding, variances, 1.0)
+    means, total = column_means(matrix), np.zeros(matrix.shape[1])
+    count, largest, reach = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
+    for rows in row_blocks(matrix):
+        gaps = np.abs(matrix[rows] - means)
+        total += np.nansum(gaps * gaps, axis=0)
+        count += np.count_nonzero(~np.isnan(gaps), axis=0)
+        reach = np.maximum(reach, np.fmax.reduce(gaps, axis=0, initial=0.0))
+        largest = np.maximum(largest, np.fmax.reduce(np.abs(matrix[rows]), axis=0, initial=0.0))
+    variances = total / np.maximum(count, 1)
+    rounding = np.sqrt(len(matrix)) * np.finfo(float).eps * largest
+    tiny = (reach > 2.0 * rounding) & (reach < _LEAST_SPREAD)
+    if tiny.any():
+        column = int(np.flatnonzero(tiny)[0])
+        raise ValueError(
+            f"the values of column {column} differ by {reach[column]:.3g} at most, whose square is no number in full precision: rescale the column"
+        )
+    return np.where(variances > 4.0 * rounding**2, variances, 1.0)

@@ -8,6 +8,7 @@ the class of statistics is listed in `maitre.families.statistics`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -15,7 +16,11 @@ import numpy as np
 from scipy import sparse
 
 from maitre.data.validation import column_means
+from maitre.families.slots import joined_points, selected_points
+from maitre.numerics.arrays import Ints
 from maitre.numerics.distributions import Parametrised
+
+LOWEST_SCALE = 1e-12  # priors of scales are cut off here: with repeated points or a constant column the likelihood alone would send a scale to zero
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,9 @@ class Family(Parametrised, ABC):
 
     statistics: ClassVar[type]
     EXAMPLES: ClassVar[tuple[Example, ...]] = ()
-    TIGHTNESS: ClassVar[tuple[str, ...]] = ()  # hyper-parameters proportional to the variance expected within clusters
+    SCALE: ClassVar[str | None] = None  # the hyper-parameter that says how wide clusters are expected to be
+    TIGHTER: ClassVar[float] = 1.0  # what it is multiplied by to expect tight clusters; 1 if that is no place for a chain to start from
+    AT_LEAST: ClassVar[dict[str, float]] = {}  # where priors of other hyper-parameters are cut off
     MOVES: ClassVar[str] = "auxiliary"  # what moves="auto" stands for
     SKIPS_MISSING: ClassVar[bool] = False  # columns are independent within a cluster, and `validate(data, missing=True)` allows missing entries
 
@@ -50,7 +57,15 @@ class Family(Parametrised, ABC):
 
     @abstractmethod
     def encode(self, data: Any) -> Any:
-        """Validated data in the form the kernels read; done once for a data set."""
+        """Validated data in the form the kernels read; done once for a data set. A point's form depends on the point and the hyper-parameters only."""
+
+    def joined(self, blocks: Sequence[Any]) -> Any:
+        """Points that were encoded block by block, as if encoded at once."""
+        return joined_points(self.statistics, blocks)
+
+    def selected(self, encoded: Any, points: Ints) -> Any:
+        """Some of the encoded points, in the order given."""
+        return selected_points(self.statistics, encoded, points)
 
     @abstractmethod
     def allocate(self, encoded: Any, capacity: int) -> Any:
@@ -59,8 +74,18 @@ class Family(Parametrised, ABC):
     def tightened(self) -> Self | None:
         """The family with tighter clusters expected a priori (None if it knows no such thing): one of the places a chain may start from, because two clusters
         seated as one are hard to part later."""
+        if self.SCALE is None or self.TIGHTER == 1.0:
+            return None
         numbers = self.at_prior_means()
-        return numbers.at({name: 0.3 * getattr(numbers, name) for name in self.TIGHTNESS}) if self.TIGHTNESS else None
+        return numbers.at({self.SCALE: self.TIGHTER * getattr(numbers, self.SCALE)})
+
+    def scales(self) -> tuple[str, ...]:
+        """The names of the hyper-parameters that say how wide clusters are expected to be."""
+        return () if self.SCALE is None else (self.SCALE,)
+
+    def lowest(self, name: str) -> float:
+        """Where the prior of a hyper-parameter is cut off."""
+        return LOWEST_SCALE if name in self.scales() else self.AT_LEAST.get(name, 0.0)
 
     def vectors(self, data: Any) -> Any:
         """Validated data as a matrix with a row per point, dense or sparse, for methods that work with distances; missing entries are filled with the column's mean."""

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from maitre.data.validation import category_codes, dense_matrix
 from maitre.families.base import ConjugateFamily, Example
-from maitre.families.counts import Counts, add_log_counts
+from maitre.families.counts import LEAST_MASS, MOST_MASS, Counts, add_log_counts
+from maitre.families.slots import CACHE, SCRATCH, SLOTS_LAST, STARTS, Points
 from maitre.families.statistics import refresh
+from maitre.numerics.arguments import number
 from maitre.numerics.arrays import Floats, Ints, padded
-from maitre.numerics.distributions import Hyperparameter
+from maitre.numerics.distributions import Hyperparameter, Hyperprior
 from maitre.numerics.elementary import fast_log
 from maitre.numerics.rng import log_gamma_variate, uniform
 
@@ -27,20 +29,20 @@ from maitre.numerics.rng import log_gamma_variate, uniform
 class CategoricalStatistics(NamedTuple):
     """Run-time state; n points, D columns, R rows (levels of all columns), C slots. Prior masses are `first_mass` for a column's first level, `mass` for the others."""
 
-    start: Ints  # (n + 1,): where a point's observed entries begin
-    rows: Counts  # row of each observed entry
-    columns: Counts  # its column
-    zeros: Floats  # as many zeros (the factors count no earlier draws)
+    start: Annotated[Ints, STARTS]  # (n + 1,): where a point's observed entries begin
+    rows: Annotated[Counts, Points("start")]  # row of each observed entry
+    columns: Annotated[Counts, Points("start")]  # its column
+    zeros: Annotated[Floats, Points("start")]  # as many zeros (the factors count no earlier draws)
     first_row: Ints  # (D + 1,)
     mass: float
     first_mass: float
-    base: Floats  # (R,)
-    column_base: Floats  # (D,)
-    seen: Counts  # (R, C)
-    column_seen: Counts  # (D, C)
-    log_total: Floats  # (C,): Σ_d log(A_d + N_d)
-    product: Floats  # (C,): work space
-    minus: Floats  # (C,): work space
+    base: Annotated[Floats, CACHE]  # (R,)
+    column_base: Annotated[Floats, CACHE]  # (D,)
+    seen: Annotated[Counts, SLOTS_LAST]  # (R, C)
+    column_seen: Annotated[Counts, SLOTS_LAST]  # (D, C)
+    log_total: Annotated[Floats, CACHE]  # (C,): Σ_d log(A_d + N_d)
+    product: Annotated[Floats, SCRATCH]  # (C,): work space
+    minus: Annotated[Floats, SCRATCH]  # (C,): work space
 
     def clear(s, k: int) -> None:
         for r in range(len(s.base)):
@@ -163,32 +165,34 @@ class CategoricalStatistics(NamedTuple):
             s.rows[t] = r
 
 
-def _encode(codes: Ints, n_levels: list[int]) -> tuple[Ints, Counts, Counts, Ints]:
+def _encode(codes: Ints, n_levels: list[int]) -> dict[str, Any]:
     """Observed entries of all points, row after row of the data."""
     first_row = np.concatenate([[0], np.cumsum(n_levels)]).astype(np.int64)
     observed = codes >= 0
     start = np.concatenate([[0], np.cumsum(observed.sum(axis=1))]).astype(np.int64)
     columns = np.broadcast_to(np.arange(codes.shape[1]), codes.shape)[observed].astype(np.int32)
-    return start, (codes + first_row[:-1])[observed].astype(np.int32), columns, first_row
+    rows = (codes + first_row[:-1])[observed].astype(np.int32)
+    return {"start": start, "rows": rows, "columns": columns, "zeros": np.zeros(len(rows)), "first_row": first_row}
 
 
-def _allocate(encoded: tuple[Ints, Counts, Counts, Ints], capacity: int, mass: float, first_mass: float) -> CategoricalStatistics:
-    start, rows, columns, first_row = encoded
-    slots, n_columns = padded(capacity), len(first_row) - 1
+def _allocate(encoded: dict[str, Any], capacity: int, mass: float, first_mass: float) -> CategoricalStatistics:
+    slots, n_rows, n_columns = padded(capacity), int(encoded["first_row"][-1]), len(encoded["first_row"]) - 1
     return CategoricalStatistics(
-        start,
-        rows,
-        columns,
-        np.zeros(len(rows)),
-        first_row,
-        mass,
-        first_mass,
-        np.ones(first_row[-1]),
-        np.ones(n_columns),
-        np.zeros((first_row[-1], slots), np.int32),
-        np.zeros((n_columns, slots), np.int32),
-        *(np.zeros(slots) for _ in range(3)),
+        **encoded,
+        mass=mass,
+        first_mass=first_mass,
+        base=np.ones(n_rows),
+        column_base=np.ones(n_columns),
+        seen=np.zeros((n_rows, slots), np.int32),
+        column_seen=np.zeros((n_columns, slots), np.int32),
+        **{name: np.zeros(slots) for name in ("log_total", "product", "minus")},
     )
+
+
+def _check_masses(family: ConjugateFamily, *names: str) -> None:
+    for name in names:
+        if not isinstance(getattr(family, name), Hyperprior):
+            number(f"{type(family).__name__}: {name}", getattr(family, name), least=LEAST_MASS, most=MOST_MASS)
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,12 @@ class Categorical(ConjugateFamily):
 
     statistics = CategoricalStatistics
     POSITIVE = ("concentration",)
+    AT_LEAST: ClassVar[dict[str, float]] = {"concentration": LEAST_MASS}
     SKIPS_MISSING = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_masses(self, "concentration")
 
     def validate(self, data: Any, missing: bool = False) -> tuple[Ints, list[Any]]:
         return category_codes(data, missing, self.levels)
@@ -219,11 +228,11 @@ class Categorical(ConjugateFamily):
         row, column = np.nonzero(codes >= 0)
         return sparse.csr_matrix((np.ones(len(row)), (row, first[column] + codes[row, column])), shape=(len(codes), int(first[-1])))
 
-    def encode(self, data: tuple[Ints, list[Any]]) -> tuple[Ints, Counts, Counts, Ints]:
+    def encode(self, data: tuple[Ints, list[Any]]) -> dict[str, Any]:
         codes, levels = data
         return _encode(codes, [max(1, len(kinds)) for kinds in levels])
 
-    def allocate(self, encoded: tuple[Ints, Counts, Counts, Ints], capacity: int) -> CategoricalStatistics:
+    def allocate(self, encoded: dict[str, Any], capacity: int) -> CategoricalStatistics:
         return _allocate(encoded, capacity, float(self.concentration), float(self.concentration))  # type: ignore[arg-type]
 
     def with_values(self, statistics: CategoricalStatistics, values: dict[str, float]) -> CategoricalStatistics:
@@ -243,7 +252,12 @@ class BetaBernoulli(ConjugateFamily):
 
     statistics = CategoricalStatistics
     POSITIVE = ("a", "b")
+    AT_LEAST: ClassVar[dict[str, float]] = {"a": LEAST_MASS, "b": LEAST_MASS}
     SKIPS_MISSING = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_masses(self, "a", "b")
 
     def validate(self, data: Any, missing: bool = False) -> Ints:
         matrix = dense_matrix(data, missing)
@@ -255,10 +269,10 @@ class BetaBernoulli(ConjugateFamily):
             )
         return np.where(np.isnan(matrix), -1.0, matrix).astype(np.int64)
 
-    def encode(self, codes: Ints) -> tuple[Ints, Counts, Counts, Ints]:
+    def encode(self, codes: Ints) -> dict[str, Any]:
         return _encode(codes, [2] * codes.shape[1])
 
-    def allocate(self, encoded: tuple[Ints, Counts, Counts, Ints], capacity: int) -> CategoricalStatistics:
+    def allocate(self, encoded: dict[str, Any], capacity: int) -> CategoricalStatistics:
         return _allocate(encoded, capacity, float(self.a), float(self.b))  # type: ignore[arg-type]
 
     def with_values(self, statistics: CategoricalStatistics, values: dict[str, float]) -> CategoricalStatistics:

@@ -12,6 +12,7 @@ from maitre.numerics.elementary import fast_log
 
 Counts = npt.NDArray[np.int32]
 _FACTORS = 16  # factors between logarithms: their product stays within double precision for factors between 1e-19 and 1e19
+LEAST_MASS, MOST_MASS = 1e-15, 1e15  # prior masses for which it does
 
 
 def weighted_counts(counts: sparse.csr_matrix, weighting: str) -> sparse.csr_matrix:

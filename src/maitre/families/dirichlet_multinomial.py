@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -18,8 +18,10 @@ from scipy.special import gammaln
 
 from maitre.data.validation import count_matrix
 from maitre.families.base import ConjugateFamily, Example
-from maitre.families.counts import Counts, add_log_counts, weighted_counts
+from maitre.families.counts import LEAST_MASS, MOST_MASS, Counts, add_log_counts, weighted_counts
+from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, SLOTS_LAST, STARTS, Points
 from maitre.families.statistics import log_bound
+from maitre.numerics.arguments import numbers_of_columns, real_numbers
 from maitre.numerics.arrays import Floats, Ints, padded
 from maitre.numerics.distributions import Hyperprior
 from maitre.numerics.elementary import fast_lgamma, fast_log
@@ -31,23 +33,23 @@ _WRITTEN_OUT = 16
 class DirichletMultinomialStatistics(NamedTuple):
     """Run-time state; V words, C slots. η_w = concentration · share[w]."""
 
-    start: Ints  # (n + 1,): where a point's words begin
-    words: Counts
-    counts: Counts
-    token_start: Ints  # (n + 1,): where its factors begin
-    token_words: Counts
-    token_extra: Floats  # j of the factor η_w + N_w + j
-    bulk_start: Ints  # (n + 1,): where its counts above 16 begin
-    bulk_words: Counts
-    bulk_counts: Floats
-    length: Floats  # (n,): L
+    start: Annotated[Ints, STARTS]  # (n + 1,): where a point's words begin
+    words: Annotated[Counts, Points("start")]
+    counts: Annotated[Counts, Points("start")]
+    token_start: Annotated[Ints, STARTS]  # (n + 1,): where its factors begin
+    token_words: Annotated[Counts, Points("token_start")]
+    token_extra: Annotated[Floats, Points("token_start")]  # j of the factor η_w + N_w + j
+    bulk_start: Annotated[Ints, STARTS]  # (n + 1,): where its counts above 16 begin
+    bulk_words: Annotated[Counts, Points("bulk_start")]
+    bulk_counts: Annotated[Floats, Points("bulk_start")]
+    length: Annotated[Floats, POINTS]  # (n,): L
     share: Floats  # (V,)
     concentration: float
     base: Floats  # (V,): η_w
-    seen: Counts  # (V, C): N_w
-    total: Floats  # (C,): N
-    log_gamma_total: Floats  # (C,): log Γ(A + N)
-    product: Floats  # (C,): work space
+    seen: Annotated[Counts, SLOTS_LAST]  # (V, C): N_w
+    total: Annotated[Floats, SLOTS]  # (C,): N
+    log_gamma_total: Annotated[Floats, CACHE]  # (C,): log Γ(A + N)
+    product: Annotated[Floats, SCRATCH]  # (C,): work space
 
     def clear(s, k: int) -> None:
         if s.total[k] != 0.0:
@@ -76,11 +78,6 @@ class DirichletMultinomialStatistics(NamedTuple):
             s.seen[w, k] -= s.seen[w, other]
 
     def refresh(s, k: int) -> None:
-        s.log_gamma_total[k] = math.lgamma(s.concentration + s.total[k])
-
-    def derive(s, k: int) -> None:
-        for w in range(len(s.base)):
-            s.base[w] = s.concentration * s.share[w]
         s.log_gamma_total[k] = math.lgamma(s.concentration + s.total[k])
 
     def log_marginal(s, k: int) -> float:
@@ -211,60 +208,61 @@ class DirichletMultinomial(ConjugateFamily):
     concentration: Any = 0.5
 
     statistics = DirichletMultinomialStatistics
+    SCALE = "concentration"
 
     def __post_init__(self) -> None:
-        if isinstance(self.concentration, Hyperprior):
-            return
-        values = np.asarray(self.concentration, dtype=float)
-        if not (np.all(values >= 1e-15) and np.all(np.isfinite(values))):
-            raise ValueError(f"DirichletMultinomial: concentration must be positive (at least 1e-15), not {self.concentration!r}")
+        if not isinstance(self.concentration, Hyperprior):
+            real_numbers("DirichletMultinomial: concentration", self.concentration, least=LEAST_MASS, most=MOST_MASS)
 
     def validate(self, data: Any) -> sparse.csr_matrix:
         return count_matrix(data)
 
-    def encode(self, x: sparse.csr_matrix) -> tuple[Any, ...]:
-        start, words, counts = x.indptr.astype(np.int64), x.indices.astype(np.int32), x.data.astype(_whole_number_type(x))
+    def encode(self, x: sparse.csr_matrix) -> dict[str, Any]:
+        numbers_of_columns("DirichletMultinomial: concentration", self.concentration, x.shape[1])
+        start, words, counts = x.indptr.astype(np.int64), x.indices.astype(np.int32), x.data.astype(_whole_number_type(x.data.max(initial=0.0)))
         written = np.where(counts <= _WRITTEN_OUT, counts, 0)
         point = np.repeat(np.arange(x.shape[0]), np.diff(start))
         tokens = np.repeat(np.arange(len(words)), written)
         extra = np.arange(len(tokens)) - np.repeat(np.cumsum(written) - written, written)
         bulk = counts > _WRITTEN_OUT
-        return (
-            start,
-            words,
-            counts,
-            _starts(point[tokens], x.shape[0]),
-            words[tokens],
-            extra.astype(np.float64),
-            _starts(point[bulk], x.shape[0]),
-            words[bulk],
-            counts[bulk].astype(np.float64),
-            np.asarray(x.sum(axis=1), dtype=np.float64).ravel(),
-            x.shape[1],
-        )
+        return {
+            "start": start,
+            "words": words,
+            "counts": counts,
+            "token_start": _starts(point[tokens], x.shape[0]),
+            "token_words": words[tokens],
+            "token_extra": extra.astype(np.float64),
+            "bulk_start": _starts(point[bulk], x.shape[0]),
+            "bulk_words": words[bulk],
+            "bulk_counts": counts[bulk].astype(np.float64),
+            "length": np.asarray(x.sum(axis=1), dtype=np.float64).ravel(),
+            "n_words": x.shape[1],
+        }
 
     def vectors(self, x: sparse.csr_matrix, weighting: str = "tfidf") -> sparse.csr_matrix:
         return weighted_counts(x, weighting)
 
-    def allocate(self, encoded: tuple[Any, ...], capacity: int) -> DirichletMultinomialStatistics:
-        *arrays, n_words = encoded
-        slots = padded(capacity)
-        eta = np.broadcast_to(np.asarray(self.concentration, dtype=float), n_words)
+    def allocate(self, encoded: dict[str, Any], capacity: int) -> DirichletMultinomialStatistics:
+        points = {name: value for name, value in encoded.items() if name != "n_words"}
+        slots, n_words = padded(capacity), encoded["n_words"]
+        eta = numbers_of_columns("DirichletMultinomial: concentration", self.concentration, n_words)
         total = float(eta.sum())
-        seen = np.zeros((n_words, slots), arrays[2].dtype)
-        return DirichletMultinomialStatistics(*arrays, eta / total, total, eta.copy(), seen, *(np.zeros(slots) for _ in range(3)))
+        sums = {name: np.zeros(slots) for name in ("total", "log_gamma_total", "product")}
+        seen = np.zeros((n_words, slots), _whole_number_type(float(encoded["length"].sum())))
+        return DirichletMultinomialStatistics(**points, share=eta / total, concentration=total, base=eta, seen=seen, **sums)
 
     def with_values(self, statistics: DirichletMultinomialStatistics, values: dict[str, float]) -> DirichletMultinomialStatistics:
-        return statistics._replace(concentration=values["concentration"] * len(statistics.share))
+        total = values["concentration"] * len(statistics.share)
+        return statistics._replace(concentration=total, base=total * statistics.share)
 
     def log_coefficient(self, x: sparse.csr_matrix) -> float:
         """Σ_i log(L_i! / ∏ x_iw!): the constant of the data that log joints leave out."""
         return float(gammaln(np.asarray(x.sum(axis=1)) + 1.0).sum() - gammaln(x.data + 1.0).sum())
 
 
-def _whole_number_type(x: sparse.csr_matrix) -> type:
-    """Four bytes where no sum of counts can exceed them: half the memory to read."""
-    return np.int32 if float(x.sum()) < 2**31 else np.int64
+def _whole_number_type(most: float) -> type:
+    """Four bytes where no count can exceed them: half the memory to read."""
+    return np.int32 if most < 2**31 else np.int64
 
 
 def _starts(points: Ints, n: int) -> Ints:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from scipy.special import gammaln
 
 from maitre.data.validation import column_means, dense_matrix, whole_numbers
 from maitre.families.base import ConjugateFamily, Example
+from maitre.families.slots import CACHE, POINTS, SLOTS
+from maitre.numerics.arguments import numbers_of_columns, real_numbers
 from maitre.numerics.arrays import Floats, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter, Hyperprior
@@ -27,18 +29,18 @@ from maitre.numerics.rng import log_gamma_variate, poisson
 class GammaPoissonStatistics(NamedTuple):
     """Run-time state; D columns, C slots. Statistics are whole numbers kept as floats: they never drift."""
 
-    x: Floats  # (n, D); 0 where missing
-    observed: npt.NDArray[np.uint8]  # (n, D)
-    log_factorial: Floats  # (n, D): log x!, 0 where missing
+    x: Annotated[Floats, POINTS]  # (n, D); 0 where missing
+    observed: Annotated[npt.NDArray[np.uint8], POINTS]  # (n, D)
+    log_factorial: Annotated[Floats, POINTS]  # (n, D): log x!, 0 where missing
     shape: float
     rate: float  # multiplies `rates`
     rates: Floats  # (D,)
-    base: Floats  # (C,): Σ log x!
-    counts: Floats  # (C, D): N
-    total: Floats  # (C, D): S
-    mass: Floats  # (D, C): a + S
-    constant: Floats  # (D, C): (a + S) log((b + N)/(b + N + 1)) − log Γ(a + S)
-    log_rate: Floats  # (D, C): log(b + N + 1)
+    base: Annotated[Floats, SLOTS]  # (C,): Σ log x!
+    counts: Annotated[Floats, SLOTS]  # (C, D): N
+    total: Annotated[Floats, SLOTS]  # (C, D): S
+    mass: Annotated[Floats, CACHE]  # (D, C): a + S
+    constant: Annotated[Floats, CACHE]  # (D, C): (a + S) log((b + N)/(b + N + 1)) − log Γ(a + S)
+    log_rate: Annotated[Floats, CACHE]  # (D, C): log(b + N + 1)
 
     def clear(s, k: int) -> None:
         s.base[k] = 0.0
@@ -195,31 +197,29 @@ class GammaPoisson(ConjugateFamily):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rate is not None and not isinstance(self.rate, Hyperprior):
-            rates = np.asarray(self.rate, dtype=float)
-            if not (np.all(rates > 0.0) and np.all(np.isfinite(rates))):
-                raise ValueError(f"GammaPoisson: rate must be positive, not {self.rate!r}")
+            real_numbers("GammaPoisson: rate", self.rate, above=0.0)
 
     def validate(self, data: Any, missing: bool = False) -> Floats:
         return whole_numbers(dense_matrix(data, missing), "GammaPoisson takes whole numbers of at least 0: round them, or use a Gaussian family")
 
     def defaults(self, x: Floats) -> dict[str, Any]:
-        shape = self.shape if isinstance(self.shape, (int, float)) else self.shape.mean
+        shape = float(self.at_prior_means().shape)  # type: ignore[arg-type]
         means = column_means(x)
         return {"rate": shape / np.where(means > 0.0, means, 1.0)}
 
-    def encode(self, x: Floats) -> tuple[Floats, npt.NDArray[np.uint8], Floats]:
+    def encode(self, x: Floats) -> dict[str, Any]:
+        numbers_of_columns("GammaPoisson: rate", self.rate, x.shape[1])
         observed = ~np.isnan(x)
         filled = np.where(observed, x, 0.0)
-        return filled, observed.astype(np.uint8), gammaln(filled + 1.0)
+        return {"x": filled, "observed": observed.astype(np.uint8), "log_factorial": gammaln(filled + 1.0)}
 
-    def allocate(self, encoded: tuple[Floats, npt.NDArray[np.uint8], Floats], capacity: int) -> GammaPoissonStatistics:
-        slots, n_columns = padded(capacity), encoded[0].shape[1]
-        rate, rates = (1.0, np.array(self.rate, dtype=float)) if np.ndim(self.rate) else (float(self.rate), np.ones(n_columns))
-        if len(rates) != n_columns:
-            raise ValueError(f"GammaPoisson: {len(rates)} rates were given for {n_columns} columns: give one number, or one per column")
-        raw = [np.zeros((slots, n_columns)) for _ in range(2)]
-        derived = [np.zeros((n_columns, slots)) for _ in range(3)]
-        return GammaPoissonStatistics(*encoded, float(self.shape), rate, rates, np.zeros(slots), *raw, *derived)  # type: ignore[arg-type]
+    def allocate(self, encoded: dict[str, Any], capacity: int) -> GammaPoissonStatistics:
+        slots, n_columns = padded(capacity), encoded["x"].shape[1]
+        rate, rates = (1.0, numbers_of_columns("rate", self.rate, n_columns)) if np.ndim(self.rate) else (float(self.rate), np.ones(n_columns))
+        raw = {name: np.zeros((slots, n_columns)) for name in ("counts", "total")}
+        derived = {name: np.zeros((n_columns, slots)) for name in ("mass", "constant", "log_rate")}
+        values: dict[str, Any] = {"shape": float(self.shape), "rate": rate, "rates": rates}  # type: ignore[arg-type]
+        return GammaPoissonStatistics(**encoded, **values, base=np.zeros(slots), **raw, **derived)
 
 
 GammaPoisson.EXAMPLES = (

@@ -4,9 +4,10 @@ Points are centred at m0, whitened by Σ and rotated to the basis in which S0 is
 every dimension is independent: with prior variance s, noise variance σ and sum t,
 
     v = 1 / (1/s + n/σ),    predictive N(v t/σ, σ + v),
-    log p(x_c) = −½ [n log 2πσ + log(1 + n s/σ) + Σx²/σ − s t² / (σ(σ + n s))].
+    log p(x_c) = −½ [n log 2πσ + log(1 + n s/σ) + (Σx² − t²/n)/σ + t² / (n(σ + n s))].
 
-The log predictive is linear in the features (x, |x|²), or (x, x²) where S0 is not proportional to Σ: a product of a matrix of cluster coefficients with a point.
+The log predictive is linear in the features (x, |x|²), or (x, x²) where S0 is not proportional to Σ: a product of a matrix of cluster coefficients with a point. Far from m0
+the products cancel, and the squared distances are taken instead. Sums are kept in twice the precision: an outlier that leaves a cluster leaves no trace in it.
 `prior_scale` multiplies S0 and `covariance_scale` multiplies Σ; either may carry a prior and is then sampled.
 """
 
@@ -14,70 +15,76 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
-from maitre.data.validation import column_means, column_variances, dense_matrix, within_range
+from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
 from maitre.families.base import ConjugateFamily, Example
+from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS
+from maitre.numerics.arguments import numbers_of_columns
 from maitre.numerics.arrays import Floats, accumulate_products, four_products, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.elementary import fast_log
+from maitre.numerics.exact import product_error, sum_error
 from maitre.numerics.linear import as_covariance, relative_basis
 from maitre.numerics.rng import normal
 
 _LOG_TWO_PI = math.log(2.0 * math.pi)
+_FAR = 1e8  # |x|²/σ beyond which products of features with coefficients lose digits
 
 
 class KnownCovarianceStatistics(NamedTuple):
-    """Run-time state; D dimensions, F features, C slots."""
+    """Run-time state; D dimensions, F features, C slots. A sum's second array is what rounding left out of the first."""
 
-    features: Floats  # (n, F): x, then |x|² if `shared`, else x²; a 1; then zeros up to a whole number of cache lines
+    x: Annotated[Floats, POINTS]  # (n, D), centred at m0 and whitened
+    norm: Annotated[Floats, POINTS]  # (n, 2): |x|²
     shared: bool  # S0 is proportional to Σ: one prior variance for all dimensions
     variance: Floats  # (D,): S0 in the whitened basis
     log_jacobian: float
     prior_scale: float
     covariance_scale: float
-    n: Floats  # (C,)
-    total: Floats  # (C, D)
-    square: Floats  # (C,)
-    coefficients: Floats  # (F, C)
-    without: Floats  # (C, 3): shrinkage, inverse variance and constant of the predictive with one point fewer, if `shared`
+    n: Annotated[Floats, SLOTS]  # (C,)
+    total: Annotated[Floats, SLOTS]  # (C, D)
+    total_rest: Annotated[Floats, SLOTS]  # (C, D)
+    square: Annotated[Floats, SLOTS]  # (C, 2)
+    coefficients: Annotated[Floats, CACHE]  # (F, C)
+    without: Annotated[Floats, CACHE]  # (C, 3): shrinkage, inverse variance and constant of the predictive with one point fewer, if `shared`
+    features: Annotated[Floats, SCRATCH]  # (4, F): those of up to four points: x, |x|², 1 if `shared`, else x, x², 1; then zeros up to a multiple of 8
 
     def clear(s, k: int) -> None:
         s.n[k] = 0.0
-        s.square[k] = 0.0
+        s.square[k, 0] = 0.0
+        s.square[k, 1] = 0.0
         for d in range(len(s.variance)):
             s.total[k, d] = 0.0
+            s.total_rest[k, d] = 0.0
 
     def add(s, k: int, i: int) -> None:
-        n_dimensions = len(s.variance)
         s.n[k] += 1.0
-        for d in range(n_dimensions):
-            s.total[k, d] += s.features[i, d]
-        for f in range(n_dimensions, n_dimensions + (1 if s.shared else n_dimensions)):
-            s.square[k] += s.features[i, f]
+        for d in range(len(s.variance)):
+            _add_exactly(s.total, s.total_rest, k, d, s.x[i, d], 0.0)
+        _add_square(s.square, k, s.norm[i, 0], s.norm[i, 1])
 
     def remove(s, k: int, i: int) -> None:
-        n_dimensions = len(s.variance)
         s.n[k] -= 1.0
-        for d in range(n_dimensions):
-            s.total[k, d] -= s.features[i, d]
-        for f in range(n_dimensions, n_dimensions + (1 if s.shared else n_dimensions)):
-            s.square[k] -= s.features[i, f]
+        for d in range(len(s.variance)):
+            _add_exactly(s.total, s.total_rest, k, d, -s.x[i, d], 0.0)
+        _add_square(s.square, k, -s.norm[i, 0], -s.norm[i, 1])
 
     def merge(s, k: int, other: int) -> None:
         s.n[k] += s.n[other]
-        s.square[k] += s.square[other]
         for d in range(len(s.variance)):
-            s.total[k, d] += s.total[other, d]
+            _add_exactly(s.total, s.total_rest, k, d, s.total[other, d], s.total_rest[other, d])
+        _add_square(s.square, k, s.square[other, 0], s.square[other, 1])
 
     def subtract(s, k: int, other: int) -> None:
         s.n[k] -= s.n[other]
-        s.square[k] -= s.square[other]
         for d in range(len(s.variance)):
-            s.total[k, d] -= s.total[other, d]
+            _add_exactly(s.total, s.total_rest, k, d, -s.total[other, d], -s.total_rest[other, d])
+        _add_square(s.square, k, -s.square[other, 0], -s.square[other, 1])
 
     def refresh(s, k: int) -> None:
         n_dimensions = len(s.variance)
@@ -98,28 +105,34 @@ class KnownCovarianceStatistics(NamedTuple):
             squares += mean * mean * spread
         if s.shared:
             s.coefficients[n_dimensions, k] = -0.5 * spread
-            v = 1.0 / (1.0 / (s.prior_scale * s.variance[0]) + (s.n[k] - 1.0) / sigma)
+            v = 1.0 / (1.0 / (s.prior_scale * s.variance[0]) + max(s.n[k] - 1.0, 0.0) / sigma)
             s.without[k, 0] = v / sigma
             s.without[k, 1] = 1.0 / (sigma + v)
             s.without[k, 2] = constant - 0.5 * n_dimensions * math.log(sigma + v) if s.n[k] > 0.0 else 0.0
-        s.coefficients[n_dimensions + (1 if s.shared else n_dimensions), k] = constant - 0.5 * (log_spread + squares)
+        s.coefficients[n_dimensions + 1 if s.shared else 2 * n_dimensions, k] = constant - 0.5 * (log_spread + squares)
 
     def log_marginal(s, k: int) -> float:
         n, sigma = s.n[k], s.covariance_scale
         if n == 0.0:
             return 0.0
         n_dimensions = len(s.variance)
-        value = n * (n_dimensions * (_LOG_TWO_PI + math.log(sigma)) - 2.0 * s.log_jacobian) + s.square[k] / sigma
+        value = n * (n_dimensions * (_LOG_TWO_PI + math.log(sigma)) - 2.0 * s.log_jacobian) + _scatter(s.n, s.total, s.total_rest, s.square, k) / sigma
         for d in range(n_dimensions):
             prior = s.prior_scale * s.variance[d]
-            value += math.log(1.0 + n * prior / sigma) - prior * s.total[k, d] ** 2 / (sigma * (sigma + n * prior))
+            value += math.log(1.0 + n * prior / sigma) + s.total[k, d] ** 2 / (n * (sigma + n * prior))
         return -0.5 * value
 
     def log_predictive(s, k: int, i: int) -> float:
-        value = 0.0
-        for f in range(s.features.shape[1]):
-            value += s.coefficients[f, k] * s.features[i, f]
-        return value
+        if s.norm[i, 0] > _FAR * s.covariance_scale:
+            return _from_distances(s.x, s.n, s.total, s.variance, s.shared, s.prior_scale, s.covariance_scale, s.log_jacobian, k, i)
+        n_dimensions, value = len(s.variance), 0.0
+        if s.shared:
+            for d in range(n_dimensions):
+                value += s.coefficients[d, k] * s.x[i, d]
+            return value + s.coefficients[n_dimensions, k] * s.norm[i, 0] + s.coefficients[n_dimensions + 1, k]
+        for d in range(n_dimensions):
+            value += (s.coefficients[d, k] + s.coefficients[n_dimensions + d, k] * s.x[i, d]) * s.x[i, d]
+        return value + s.coefficients[2 * n_dimensions, k]
 
     def log_predictive_without(s, k: int, i: int) -> float:
         n_dimensions, sigma = len(s.variance), s.covariance_scale
@@ -127,51 +140,52 @@ class KnownCovarianceStatistics(NamedTuple):
         if s.shared:
             shrink, spread, constant = s.without[k, 0], s.without[k, 1], s.without[k, 2]
             for d in range(n_dimensions):
-                x = s.features[i, d]
+                x = s.x[i, d]
                 gap = x - shrink * (s.total[k, d] - x)
                 distance += gap * gap
             return constant - 0.5 * spread * distance
         for d in range(n_dimensions):
             v = 1.0 / (1.0 / (s.prior_scale * s.variance[d]) + (s.n[k] - 1.0) / sigma)
-            x = s.features[i, d]
+            x = s.x[i, d]
             gap = x - v / sigma * (s.total[k, d] - x)
             distance += gap * gap / (sigma + v)
             log_spread += fast_log(sigma + v)
         return s.log_jacobian - 0.5 * (n_dimensions * _LOG_TWO_PI + log_spread + distance)
 
     def log_predictive_raw(s, k: int, i: int) -> float:
-        n_dimensions, sigma = len(s.variance), s.covariance_scale
-        distance, log_spread = 0.0, 0.0
-        if s.shared:
-            v = 1.0 / (1.0 / (s.prior_scale * s.variance[0]) + s.n[k] / sigma)
-            shrink = v / sigma
-            for d in range(n_dimensions):
-                gap = s.features[i, d] - shrink * s.total[k, d]
-                distance += gap * gap
-            distance /= sigma + v
-            log_spread = n_dimensions * fast_log(sigma + v)
-        else:
-            for d in range(n_dimensions):
-                v = 1.0 / (1.0 / (s.prior_scale * s.variance[d]) + s.n[k] / sigma)
-                gap = s.features[i, d] - v / sigma * s.total[k, d]
-                distance += gap * gap / (sigma + v)
-                log_spread += fast_log(sigma + v)
-        return s.log_jacobian - 0.5 * (n_dimensions * _LOG_TWO_PI + log_spread + distance)
+        return _from_distances(s.x, s.n, s.total, s.variance, s.shared, s.prior_scale, s.covariance_scale, s.log_jacobian, k, i)
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
-        accumulate_products(s.coefficients, s.features, i, n_slots, out)
+        if s.norm[i, 0] > _FAR * s.covariance_scale:
+            for k in range(n_slots):
+                out[k] += _from_distances(s.x, s.n, s.total, s.variance, s.shared, s.prior_scale, s.covariance_scale, s.log_jacobian, k, i)
+        else:
+            _set_features(s.features, 0, s.x, s.norm, i, s.shared)
+            accumulate_products(s.coefficients, s.features, n_slots, out)
 
     def scores_in_fours(s) -> bool:
         return True
 
     def log_predictive_four(s, a: int, b: int, c: int, d: int, n_slots: int, out: Floats) -> None:
-        four_products(s.coefficients, s.features, a, b, c, d, n_slots, out)
+        if max(max(s.norm[a, 0], s.norm[b, 0]), max(s.norm[c, 0], s.norm[d, 0])) > _FAR * s.covariance_scale:
+            for row in range(4):
+                i = a if row == 0 else b if row == 1 else c if row == 2 else d
+                for k in range(n_slots):
+                    out[row, k] = _from_distances(s.x, s.n, s.total, s.variance, s.shared, s.prior_scale, s.covariance_scale, s.log_jacobian, k, i)
+        else:
+            _set_features(s.features, 0, s.x, s.norm, a, s.shared)
+            _set_features(s.features, 1, s.x, s.norm, b, s.shared)
+            _set_features(s.features, 2, s.x, s.norm, c, s.shared)
+            _set_features(s.features, 3, s.x, s.norm, d, s.shared)
+            n_features = len(s.variance) + (2 if s.shared else len(s.variance) + 1)
+            four_products(s.coefficients, s.features, n_features, n_slots, out)
 
     def prefetch(s, i: int) -> None:
-        prefetch_row(s.features, i)
+        prefetch_row(s.x, i)
+        prefetch_row(s.norm, i)
 
     def log_bound(s, i: int) -> float:
-        return _log_peak(s, len(s.features) - 1.0)
+        return _log_peak(s, len(s.x) - 1.0)
 
     def log_bound_given(s, k: int, rest: int, i: int) -> float:
         return _log_peak(s, s.n[k] + s.n[rest] - 1.0)
@@ -188,21 +202,108 @@ class KnownCovarianceStatistics(NamedTuple):
     def log_likelihood(s, theta: Floats, i: int) -> float:
         distance = 0.0
         for d in range(len(s.variance)):
-            distance += (s.features[i, d] - theta[d]) ** 2
+            distance += (s.x[i, d] - theta[d]) ** 2
         sigma = s.covariance_scale
         return s.log_jacobian - 0.5 * (len(s.variance) * (_LOG_TWO_PI + math.log(sigma)) + distance / sigma)
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
-        n_dimensions = len(s.variance)
-        root, square = math.sqrt(s.covariance_scale), 0.0
+        root = math.sqrt(s.covariance_scale)
+        for d in range(len(s.variance)):
+            s.x[i, d] = theta[d] + root * normal(rng)
+        _set_norm(s.x, s.norm, i)
+
+
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+def _from_distances(
+    x: Floats, counts: Floats, total: Floats, variance: Floats, shared: bool, prior_scale: float, sigma: float, log_jacobian: float, k: int, i: int
+) -> float:
+    """The log predictive from squared distances, in which nothing cancels."""
+    n_dimensions = len(variance)
+    distance, log_spread = 0.0, 0.0
+    if shared:
+        v = 1.0 / (1.0 / (prior_scale * variance[0]) + counts[k] / sigma)
+        shrink = v / sigma
         for d in range(n_dimensions):
-            x = theta[d] + root * normal(rng)
-            s.features[i, d] = x
-            square += x * x
-            if not s.shared:
-                s.features[i, n_dimensions + d] = x * x
-        if s.shared:
-            s.features[i, n_dimensions] = square
+            gap = x[i, d] - shrink * total[k, d]
+            distance += gap * gap
+        distance /= sigma + v
+        log_spread = n_dimensions * fast_log(sigma + v)
+    else:
+        for d in range(n_dimensions):
+            v = 1.0 / (1.0 / (prior_scale * variance[d]) + counts[k] / sigma)
+            gap = x[i, d] - v / sigma * total[k, d]
+            distance += gap * gap / (sigma + v)
+            log_spread += fast_log(sigma + v)
+    return log_jacobian - 0.5 * (n_dimensions * _LOG_TWO_PI + log_spread + distance)
+
+
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+def _set_features(features: Floats, row: int, x: Floats, norm: Floats, i: int, shared: bool) -> None:
+    """What the log predictive is linear in; made from the point where it is needed, so that it takes no memory for each point."""
+    n_dimensions = x.shape[1]
+    if shared:
+        for d in range(n_dimensions):
+            features[row, d] = x[i, d]
+        features[row, n_dimensions] = norm[i, 0]
+        features[row, n_dimensions + 1] = 1.0
+    else:
+        for d in range(n_dimensions):
+            features[row, d] = x[i, d]
+            features[row, n_dimensions + d] = x[i, d] * x[i, d]
+        features[row, 2 * n_dimensions] = 1.0
+
+
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+def _add_exactly(total: Floats, rest: Floats, k: int, d: int, value: float, value_rest: float) -> None:
+    """One more value, in two parts, in the sum of slot k in dimension d."""
+    before = total[k, d]
+    after = before + value
+    left = rest[k, d] + sum_error(before, value, after) + value_rest
+    total[k, d] = after + left
+    rest[k, d] = sum_error(after, left, after + left)
+
+
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+def _add_square(square: Floats, k: int, value: float, value_rest: float) -> None:
+    before = square[k, 0]
+    after = before + value
+    left = square[k, 1] + sum_error(before, value, after) + value_rest
+    square[k, 0] = after + left
+    square[k, 1] = sum_error(after, left, after + left)
+
+
+@compiled
+def _scatter(counts: Floats, total: Floats, total_rest: Floats, square: Floats, k: int) -> float:
+    """Σ|x|² − |Σx|²/n, the sum of squared distances from the mean, as (n Σ|x|² − |Σx|²)/n in twice the precision."""
+    n, squares, rest = counts[k], 0.0, 0.0
+    for d in range(total.shape[1]):
+        t = total[k, d]
+        product = t * t
+        after = squares + product
+        rest += sum_error(squares, product, after) + product_error(t, t, product) + 2.0 * t * total_rest[k, d]
+        squares = after
+    whole = n * square[k, 0]
+    gap = whole - squares
+    return max(0.0, gap + (sum_error(whole, -squares, gap) + product_error(n, square[k, 0], whole) + n * square[k, 1] - rest)) / n
+
+
+@compiled
+def _set_norm(x: Floats, norm: Floats, i: int) -> None:
+    """|x|² of point i in twice the precision."""
+    high, low = 0.0, 0.0
+    for d in range(x.shape[1]):
+        product = x[i, d] * x[i, d]
+        after = high + product
+        low += sum_error(high, product, after) + product_error(x[i, d], x[i, d], product)
+        high = after
+    norm[i, 0] = high
+    norm[i, 1] = low
+
+
+@compiled
+def _set_norms(x: Floats, norm: Floats) -> None:
+    for i in range(len(x)):
+        _set_norm(x, norm, i)
 
 
 @compiled
@@ -234,6 +335,7 @@ class KnownCovarianceGaussian(ConjugateFamily):
     statistics = KnownCovarianceStatistics
     MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("prior_scale", "covariance_scale")
+    SCALE = "covariance_scale"
 
     def validate(self, data: Any) -> Floats:
         return dense_matrix(data)
@@ -243,37 +345,36 @@ class KnownCovarianceGaussian(ConjugateFamily):
         scale = Gamma(2.0, 4.0) if self.covariance is None else 1.0
         return {"mean": column_means(x), "covariance": variance, "prior_covariance": variance, "covariance_scale": scale}
 
-    def encode(self, x: Floats) -> tuple[Floats, bool, Floats, float]:
+    def encode(self, x: Floats) -> dict[str, Any]:
         n_dimensions = x.shape[1]
         covariance = as_covariance(self.covariance, n_dimensions, "covariance")
         prior = as_covariance(self.prior_covariance, n_dimensions, "prior_covariance")
+        mean = numbers_of_columns("mean", self.mean, n_dimensions)
         transform, variance, log_jacobian = relative_basis(covariance, prior)
-        z = within_range((x - np.asarray(self.mean, dtype=float)) @ transform.T)
+        z, norm = np.empty_like(x), np.empty((len(x), 2))
+        for rows in row_blocks(x):
+            z[rows] = within_range((x[rows] - mean) @ transform.T)
+        _set_norms(z, norm)
         shared = bool(np.ptp(variance) <= 1e-12 * variance.max())
-        squares = np.sum(z**2, axis=1, keepdims=True) if shared else z**2
-        used = np.hstack([z, squares, np.ones((len(z), 1))])
-        features = np.zeros((len(z), padded(used.shape[1])))
-        features[:, : used.shape[1]] = used
-        return features, shared, variance, log_jacobian
+        return {"x": z, "norm": norm, "shared": shared, "variance": variance, "log_jacobian": log_jacobian}
 
     def vectors(self, x: Floats) -> Floats:
-        return np.ascontiguousarray(self.encode(x)[0][:, : x.shape[1]])  # type: ignore[no-any-return]
+        return self.encode(x)["x"]  # type: ignore[no-any-return]
 
-    def allocate(self, encoded: tuple[Floats, bool, Floats, float], capacity: int) -> KnownCovarianceStatistics:
-        features, shared, variance, log_jacobian = encoded
-        slots, n_features = padded(capacity), features.shape[1]
+    def allocate(self, encoded: dict[str, Any], capacity: int) -> KnownCovarianceStatistics:
+        slots, n_dimensions = padded(capacity), len(encoded["variance"])
+        n_features = (n_dimensions + (2 if encoded["shared"] else n_dimensions + 1) + 7) // 8 * 8
         return KnownCovarianceStatistics(
-            features,
-            shared,
-            variance,
-            log_jacobian,
-            float(self.prior_scale),  # type: ignore[arg-type]
-            float(self.covariance_scale),  # type: ignore[arg-type]
-            np.zeros(slots),
-            np.zeros((slots, len(variance))),
-            np.zeros(slots),
-            np.zeros((n_features, slots)),
-            np.zeros((slots, 3)),
+            **encoded,
+            prior_scale=float(self.prior_scale),  # type: ignore[arg-type]
+            covariance_scale=float(self.covariance_scale),  # type: ignore[arg-type]
+            n=np.zeros(slots),
+            total=np.zeros((slots, n_dimensions)),
+            total_rest=np.zeros((slots, n_dimensions)),
+            square=np.zeros((slots, 2)),
+            coefficients=np.zeros((n_features, slots)),
+            without=np.zeros((slots, 3)),
+            features=np.zeros((4, n_features)),
         )
 
 

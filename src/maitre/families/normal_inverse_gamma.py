@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from maitre.data.validation import column_means, column_variances, dense_matrix, within_range
+from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
 from maitre.families.base import ConjugateFamily, Example
+from maitre.families.slots import CACHE, POINTS, SLOTS, Points
 from maitre.families.statistics import add, log_predictive, log_predictive_raw, refresh
+from maitre.numerics.arguments import numbers_of_columns
 from maitre.numerics.arrays import Floats, accumulate, fetch, fetch_at, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
@@ -34,22 +36,22 @@ _FAR = 1e6  # in units of √b0: beyond, one logarithm per dimension
 class NormalInverseGammaStatistics(NamedTuple):
     """Run-time state; D dimensions, C slots."""
 
-    x: Floats  # (n, D padded), centred and scaled; 0 where missing
-    observed: npt.NDArray[np.uint8]  # (n, D), or (0, 0) if nothing is missing
-    far: npt.NDArray[np.uint8]  # (n,): some value is so far out that products of factors may overflow
+    x: Annotated[Floats, POINTS]  # (n, D), centred and scaled; 0 where missing
+    observed: Annotated[npt.NDArray[np.uint8], Points(absent=1)]  # (n, D), or (0, D) if nothing is missing
+    far: Annotated[npt.NDArray[np.uint8], POINTS]  # (n,): some value is so far out that products of factors may overflow
     log_scale: Floats  # (D,): ½ log b0
     kappa: float
     shape: float
     scale: float
-    counts: Floats  # (C, D)
-    mean: Floats  # (C, D)
-    scatter: Floats  # (C, D)
-    slope: Floats  # (D padded to a multiple of 8, C): 1/√(2B)
-    shift: Floats  # (D padded to a multiple of 8, C): −m_n/√(2B)
-    power: Floats  # (C, D): a_n + ½
-    constants: Floats  # (C, D)
-    exponent: Floats  # (C,): a_n + ½ in all dimensions, if nothing is missing
-    constant: Floats  # (C,): the sum of the constants
+    counts: Annotated[Floats, SLOTS]  # (C, D)
+    mean: Annotated[Floats, SLOTS]  # (C, D)
+    scatter: Annotated[Floats, SLOTS]  # (C, D)
+    slope: Annotated[Floats, CACHE]  # (D padded to a multiple of 4, C): 1/√(2B)
+    shift: Annotated[Floats, CACHE]  # (D padded to a multiple of 4, C): −m_n/√(2B)
+    power: Annotated[Floats, CACHE]  # (C, D): a_n + ½
+    constants: Annotated[Floats, CACHE]  # (C, D)
+    exponent: Annotated[Floats, CACHE]  # (C,): a_n + ½ in all dimensions, if nothing is missing
+    constant: Annotated[Floats, CACHE]  # (C,): the sum of the constants
 
     def clear(s, k: int) -> None:
         for d in range(len(s.log_scale)):
@@ -141,7 +143,7 @@ class NormalInverseGammaStatistics(NamedTuple):
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
         if len(s.observed) == 0 and not s.far[i]:
-            _complete_all(s, i, n_slots, out)
+            _complete_all(s.x, s.slope, s.shift, s.exponent, s.constant, i, n_slots, out)
         else:
             for k in range(n_slots):
                 out[k] += log_predictive(s, k, i)
@@ -215,32 +217,53 @@ def _log_peak(s: Any, d: int, n: float, b: float) -> float:
 
 
 @compiled
-def _factor(s: Any, i: int, d: int, k: int) -> float:
-    """1 + (x − m_n)²/(2B) in one dimension."""
-    u = fetch(s.x, i, d) * fetch(s.slope, d, k) + fetch(s.shift, d, k)
-    return 1.0 + u * u
+def _four_values(x: Floats, i: int, d: int) -> tuple[float, float, float, float]:
+    """Four values of a point from dimension d on; beyond the last dimension 0, where slope and shift are 0 too and the factor is 1."""
+    left = x.shape[1] - d
+    return (
+        fetch(x, i, d) if left > 0 else 0.0,
+        fetch(x, i, d + 1) if left > 1 else 0.0,
+        fetch(x, i, d + 2) if left > 2 else 0.0,
+        fetch(x, i, d + 3) if left > 3 else 0.0,
+    )
 
 
 @compiled
-def _four_factors(s: Any, i: int, d: int, k: int) -> float:
-    return (_factor(s, i, d, k) * _factor(s, i, d + 1, k)) * (_factor(s, i, d + 2, k) * _factor(s, i, d + 3, k))
+def _four_factors(slope: Floats, shift: Floats, x: tuple[float, float, float, float], d: int, k: int) -> float:
+    """The product of 1 + (x − m_n)²/(2B) over four dimensions."""
+    u0 = x[0] * fetch(slope, d, k) + fetch(shift, d, k)
+    u1 = x[1] * fetch(slope, d + 1, k) + fetch(shift, d + 1, k)
+    u2 = x[2] * fetch(slope, d + 2, k) + fetch(shift, d + 2, k)
+    u3 = x[3] * fetch(slope, d + 3, k) + fetch(shift, d + 3, k)
+    return ((1.0 + u0 * u0) * (1.0 + u1 * u1)) * ((1.0 + u2 * u2) * (1.0 + u3 * u3))
 
 
 @compiled
-def _complete_all(s: Any, i: int, n_slots: int, out: Floats) -> None:
-    """out[k] += log p(x_i | x_k): one logarithm for the product of sixteen (at the end eight) dimensions' factors."""
-    n_padded = s.x.shape[1]
+def _complete_all(values: Floats, slope: Floats, shift: Floats, exponent: Floats, constant: Floats, i: int, n_slots: int, out: Floats) -> None:
+    """out[k] += log p(x_i | x_k): one logarithm for the product of sixteen dimensions' factors, and one for what is left at the end."""
+    n_padded = slope.shape[0]
     for k in range(n_slots):
-        accumulate(out, k, fetch_at(s.constant, k))
-    for d in range(0, n_padded - 8, 16):
+        accumulate(out, k, fetch_at(constant, k))
+    for d in range(0, n_padded - 15, 16):
+        x, y, z, w = _four_values(values, i, d), _four_values(values, i, d + 4), _four_values(values, i, d + 8), _four_values(values, i, d + 12)
         for k in range(n_slots):
-            low = _four_factors(s, i, d, k) * _four_factors(s, i, d + 4, k)
-            high = _four_factors(s, i, d + 8, k) * _four_factors(s, i, d + 12, k)
-            accumulate(out, k, -fetch_at(s.exponent, k) * fast_log(low * high))
-    if n_padded % 16:
-        d = n_padded - 8
+            low = _four_factors(slope, shift, x, d, k) * _four_factors(slope, shift, y, d + 4, k)
+            high = _four_factors(slope, shift, z, d + 8, k) * _four_factors(slope, shift, w, d + 12, k)
+            accumulate(out, k, -fetch_at(exponent, k) * fast_log(low * high))
+    d, left = n_padded // 16 * 16, n_padded % 16
+    if left == 4:
+        x = _four_values(values, i, d)
         for k in range(n_slots):
-            accumulate(out, k, -fetch_at(s.exponent, k) * fast_log(_four_factors(s, i, d, k) * _four_factors(s, i, d + 4, k)))
+            accumulate(out, k, -fetch_at(exponent, k) * fast_log(_four_factors(slope, shift, x, d, k)))
+    elif left == 8:
+        x, y = _four_values(values, i, d), _four_values(values, i, d + 4)
+        for k in range(n_slots):
+            accumulate(out, k, -fetch_at(exponent, k) * fast_log(_four_factors(slope, shift, x, d, k) * _four_factors(slope, shift, y, d + 4, k)))
+    elif left == 12:
+        x, y, z = _four_values(values, i, d), _four_values(values, i, d + 4), _four_values(values, i, d + 8)
+        for k in range(n_slots):
+            low = _four_factors(slope, shift, x, d, k) * _four_factors(slope, shift, y, d + 4, k)
+            accumulate(out, k, -fetch_at(exponent, k) * fast_log(low * _four_factors(slope, shift, z, d + 8, k)))
 
 
 @compiled
@@ -348,7 +371,8 @@ class NormalInverseGamma(ConjugateFamily):
     statistics = NormalInverseGammaStatistics
     MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("kappa", "shape", "scale")
-    TIGHTNESS = ("scale",)
+    SCALE = "scale"
+    TIGHTER = 0.3
     NOT_SAMPLED = ("mean", "rate")
     SKIPS_MISSING = True
 
@@ -358,33 +382,34 @@ class NormalInverseGamma(ConjugateFamily):
     def defaults(self, x: Floats) -> dict[str, Any]:
         return {"mean": column_means(x), "rate": 0.5 * column_variances(x)}
 
-    def encode(self, x: Floats) -> tuple[Any, ...]:
+    def encode(self, x: Floats) -> dict[str, Any]:
         n_dimensions = x.shape[1]
-        rate = np.broadcast_to(np.asarray(self.rate, dtype=float), n_dimensions)
-        if not (np.all(rate > 0.0) and np.all(np.isfinite(rate))):
-            raise ValueError(f"NormalInverseGamma: rate must be positive, not {self.rate!r}")
-        observed = ~np.isnan(x)
-        z = np.zeros((len(x), (n_dimensions + 7) // 8 * 8))
-        z[:, :n_dimensions] = within_range(np.where(observed, (x - np.asarray(self.mean, dtype=float)) / np.sqrt(rate), 0.0))
-        return (
-            z,
-            np.zeros((0, 0), np.uint8) if observed.all() else observed.astype(np.uint8),
-            (np.abs(z).max(axis=1) > _FAR).astype(np.uint8),
-            0.5 * np.log(rate),
-        )
+        rate = numbers_of_columns("NormalInverseGamma: rate", self.rate, n_dimensions, above=0.0)
+        mean, root = numbers_of_columns("NormalInverseGamma: mean", self.mean, n_dimensions), np.sqrt(rate)
+        z, far = np.empty_like(x), np.empty(len(x), np.uint8)
+        complete = not any(np.isnan(x[rows]).any() for rows in row_blocks(x))
+        observed = np.empty((0 if complete else len(x), n_dimensions), np.uint8)
+        for rows in row_blocks(x):
+            block = (x[rows] - mean) / root
+            if not complete:
+                missing = np.isnan(block)
+                observed[rows] = ~missing
+                block[missing] = 0.0
+            z[rows] = within_range(block)
+            far[rows] = np.abs(block).max(axis=1) > _FAR
+        return {"x": z, "observed": observed, "far": far, "log_scale": 0.5 * np.log(rate)}
 
     def vectors(self, x: Floats) -> Floats:
-        return np.ascontiguousarray(self.encode(x)[0][:, : x.shape[1]])  # type: ignore[no-any-return]
+        return self.encode(x)["x"]  # type: ignore[no-any-return]
 
-    def allocate(self, encoded: tuple[Any, ...], capacity: int) -> NormalInverseGammaStatistics:
-        x, observed, far, log_scale = encoded
-        slots, n_dimensions = padded(capacity), len(log_scale)
-        raw = [np.zeros((slots, n_dimensions)) for _ in range(3)]
-        lines = [np.zeros((x.shape[1], slots)) for _ in range(2)]
-        tables = [np.zeros((slots, n_dimensions)) for _ in range(2)]
-        return NormalInverseGammaStatistics(
-            x, observed, far, log_scale, float(self.kappa), float(self.shape), float(self.scale), *raw, *lines, *tables, *(np.zeros(slots) for _ in range(2))
-        )  # type: ignore[arg-type]
+    def allocate(self, encoded: dict[str, Any], capacity: int) -> NormalInverseGammaStatistics:
+        slots, n_dimensions = padded(capacity), len(encoded["log_scale"])
+        raw = {name: np.zeros((slots, n_dimensions)) for name in ("counts", "mean", "scatter")}
+        lines = {name: np.zeros(((n_dimensions + 3) // 4 * 4, slots)) for name in ("slope", "shift")}
+        tables = {name: np.zeros((slots, n_dimensions)) for name in ("power", "constants")}
+        sums = {name: np.zeros(slots) for name in ("exponent", "constant")}
+        values: dict[str, Any] = {"kappa": float(self.kappa), "shape": float(self.shape), "scale": float(self.scale)}  # type: ignore[arg-type]
+        return NormalInverseGammaStatistics(**encoded, **values, **raw, **lines, **tables, **sums)
 
 
 NormalInverseGamma.EXAMPLES = (

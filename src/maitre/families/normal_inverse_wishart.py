@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
-from maitre.data.validation import column_means, column_variances, dense_matrix, within_range
+from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
 from maitre.families.base import ConjugateFamily, Example
-from maitre.families.statistics import clear, refresh
+from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
+from maitre.families.statistics import add, clear, refresh
+from maitre.numerics.arguments import numbers_of_columns
 from maitre.numerics.arrays import Floats, Ints, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
-from maitre.numerics.elementary import fast_log
+from maitre.numerics.elementary import fast_lgamma, fast_log
 from maitre.numerics.linear import as_covariance, cholesky_in_place, cholesky_update
 from maitre.numerics.rng import log_gamma_variate, normal
 
@@ -33,26 +35,26 @@ _ILL_CONDITIONED = 1e-4  # below this the closed form without a point loses digi
 class NormalInverseWishartStatistics(NamedTuple):
     """Run-time state; D dimensions, C slots. Points are centred at m0 and whitened by Λ0, so that m0 = 0 and Λ0 = `scale_factor`·I inside."""
 
-    x: Floats  # (n, D)
+    x: Annotated[Floats, POINTS]  # (n, D)
     log_jacobian: float
     kappa: float
     nu: float
     scale_factor: float
-    n: Floats  # (C,)
-    mean: Floats  # (C, D)
-    scatter: Floats  # (C, D, D), lower triangle
-    factor: Floats  # (D, D, C): Cholesky factor of Λ_n
-    inverse_diagonal: Floats  # (D, C)
-    center: Floats  # (D, C): m_n
-    constant: Floats  # (C,)
-    shrink: Floats  # (C,): κ_n/(κ_n+1)
-    power: Floats  # (C,): (ν_n+1)/2
-    log_determinant: Floats  # (C,)
-    solved: Floats  # (D, C): work space of the triangular solve
-    distance: Floats  # (C,): q of the point scored last
-    scored: Ints  # (1,): that point, or −1
-    vector: Floats  # (D,): work space
-    matrix: Floats  # (D, D): work space
+    n: Annotated[Floats, SLOTS]  # (C,)
+    mean: Annotated[Floats, SLOTS]  # (C, D)
+    scatter: Annotated[Floats, SLOTS]  # (C, D, D), lower triangle
+    factor: Annotated[Floats, CACHE]  # (D, D, C): Cholesky factor of Λ_n
+    inverse_diagonal: Annotated[Floats, CACHE]  # (D, C)
+    center: Annotated[Floats, CACHE]  # (D, C): m_n
+    constant: Annotated[Floats, CACHE]  # (C,)
+    shrink: Annotated[Floats, CACHE]  # (C,): κ_n/(κ_n+1)
+    power: Annotated[Floats, CACHE]  # (C,): (ν_n+1)/2
+    log_determinant: Annotated[Floats, CACHE]  # (C,)
+    solved: Annotated[Floats, SCRATCH]  # (D, C): work space of the triangular solve
+    distance: Annotated[Floats, SCRATCH]  # (C,): q of the point scored last
+    scored: Annotated[Ints, Scratch(-1)]  # (1,): that point, or −1
+    vector: Annotated[Floats, SCRATCH]  # (D,): work space
+    matrix: Annotated[Floats, SCRATCH]  # (D, D): work space
 
     def clear(s, k: int) -> None:
         s.n[k] = 0.0
@@ -196,6 +198,20 @@ class NormalInverseWishartStatistics(NamedTuple):
         for k in range(n_slots):
             out[k] += s.constant[k] - s.power[k] * fast_log(1.0 + s.shrink[k] * s.distance[k])
         s.scored[0] = i
+
+    def absorb(s, k: int, i: int) -> float:
+        """From |Λ_n+1| = |Λ_n| (1 + κ_n/(κ_n+1) q): the update of the factor gives the predictive, and no triangular system is solved."""
+        n_dimensions = s.x.shape[1]
+        n, before = s.n[k], s.log_determinant[k] if s.n[k] > 0.0 else s.x.shape[1] * math.log(s.scale_factor)
+        kappa, nu = s.kappa + n, s.nu + n
+        add(s, k, i)
+        after = 0.0
+        for d in range(n_dimensions):
+            after += 2.0 * fast_log(s.factor[d, d, k])
+        s.log_determinant[k] = after
+        s.scored[0] = -1
+        gammas = fast_lgamma(0.5 * (nu + 1.0)) - fast_lgamma(0.5 * (nu + 1.0 - n_dimensions))
+        return gammas + 0.5 * n_dimensions * (fast_log(kappa / (kappa + 1.0)) - _LOG_PI) - 0.5 * before - 0.5 * (nu + 1.0) * (after - before) + s.log_jacobian
 
     def prefetch(s, i: int) -> None:
         prefetch_row(s.x, i)
@@ -387,7 +403,8 @@ class NormalInverseWishart(ConjugateFamily):
     statistics = NormalInverseWishartStatistics
     MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("kappa", "nu", "scale_factor")
-    TIGHTNESS = ("scale_factor",)
+    SCALE = "scale_factor"
+    TIGHTER = 0.3
     NOT_SAMPLED = ("mean", "nu", "scale")
 
     def validate(self, data: Any) -> Floats:
@@ -396,37 +413,34 @@ class NormalInverseWishart(ConjugateFamily):
     def defaults(self, x: Floats) -> dict[str, Any]:
         return {"mean": column_means(x), "nu": x.shape[1] + 2.0, "scale": 0.5 * column_variances(x)}
 
-    def encode(self, x: Floats) -> tuple[Floats, float]:
+    def encode(self, x: Floats) -> dict[str, Any]:
         n_dimensions = x.shape[1]
         if self.nu is None or self.nu <= n_dimensions - 1:
             raise ValueError(f"NormalInverseWishart: nu is {self.nu}; with {n_dimensions} columns it must be above {n_dimensions - 1}")
         factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
-        z = linalg.solve_triangular(factor, (x - np.asarray(self.mean, dtype=float)).T, lower=True).T
-        return np.ascontiguousarray(within_range(z)), -float(np.sum(np.log(np.diag(factor))))
+        mean, z = numbers_of_columns("NormalInverseWishart: mean", self.mean, n_dimensions), np.empty_like(x)
+        for rows in row_blocks(x):
+            z[rows] = within_range(linalg.solve_triangular(factor, (x[rows] - mean).T, lower=True).T)
+        return {"x": z, "log_jacobian": -float(np.sum(np.log(np.diag(factor))))}
 
     def vectors(self, x: Floats) -> Floats:
-        return self.encode(x)[0]  # type: ignore[no-any-return]
+        return self.encode(x)["x"]  # type: ignore[no-any-return]
 
-    def allocate(self, encoded: tuple[Floats, float], capacity: int) -> NormalInverseWishartStatistics:
-        x, log_jacobian = encoded
-        slots, n_dimensions = padded(capacity), x.shape[1]
+    def allocate(self, encoded: dict[str, Any], capacity: int) -> NormalInverseWishartStatistics:
+        slots, n_dimensions = padded(capacity), encoded["x"].shape[1]
         return NormalInverseWishartStatistics(
-            x,
-            log_jacobian,
-            float(self.kappa),  # type: ignore[arg-type]
-            float(self.nu),  # type: ignore[arg-type]
-            float(self.scale_factor),  # type: ignore[arg-type]
-            np.zeros(slots),
-            np.zeros((slots, n_dimensions)),
-            np.zeros((slots, n_dimensions, n_dimensions)),
-            np.zeros((n_dimensions, n_dimensions, slots)),
-            *(np.zeros((n_dimensions, slots)) for _ in range(2)),
-            *(np.zeros(slots) for _ in range(4)),
-            np.zeros((n_dimensions, slots)),
-            np.zeros(slots),
-            np.full(1, -1, dtype=np.int64),
-            np.zeros(n_dimensions),
-            np.zeros((n_dimensions, n_dimensions)),
+            **encoded,
+            kappa=float(self.kappa),  # type: ignore[arg-type]
+            nu=float(self.nu),  # type: ignore[arg-type]
+            scale_factor=float(self.scale_factor),  # type: ignore[arg-type]
+            mean=np.zeros((slots, n_dimensions)),
+            scatter=np.zeros((slots, n_dimensions, n_dimensions)),
+            factor=np.zeros((n_dimensions, n_dimensions, slots)),
+            **{name: np.zeros((n_dimensions, slots)) for name in ("inverse_diagonal", "center", "solved")},
+            **{name: np.zeros(slots) for name in ("n", "constant", "shrink", "power", "log_determinant", "distance")},
+            scored=np.full(1, -1, dtype=np.int64),
+            vector=np.zeros(n_dimensions),
+            matrix=np.zeros((n_dimensions, n_dimensions)),
         )
 
 

@@ -7,7 +7,7 @@ Missing values are skipped per column by the families whose columns are independ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -31,6 +31,7 @@ from maitre.families.statistics import (
     log_bound,
     log_bound_given,
     log_likelihood,
+    log_likelihood_all,
     log_marginal,
     log_predictive,
     log_predictive_all,
@@ -43,7 +44,7 @@ from maitre.families.statistics import (
     remove,
     subtract,
 )
-from maitre.numerics.arrays import Floats
+from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.distributions import Hyperprior
 
 
@@ -151,6 +152,13 @@ class ProductStatistics(NamedTuple):
             begin = end
         return value
 
+    def log_likelihood_all(s, theta: Floats, i: int, n_slots: int, out: Floats) -> None:
+        begin = 0
+        for part in literal_unroll(s.parts):
+            end = begin + n_parameters(part)
+            log_likelihood_all(part, theta[:, begin:end], i, n_slots, out)
+            begin = end
+
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         begin = 0
         for part in literal_unroll(s.parts):
@@ -175,12 +183,16 @@ class Product(ConjugateFamily):
     MOVES = "gibbs+permutation"  # split–merge takes long to compile for many kinds of columns
 
     def __post_init__(self) -> None:
-        pairs = self.groups.items() if isinstance(self.groups, Mapping) else self.groups
-        groups = tuple((_as_columns(columns), family) for columns, family in pairs)
-        if not groups or not all(isinstance(family, Family) for _, family in groups):
+        try:
+            pairs = self.groups.items() if isinstance(self.groups, Mapping) else self.groups
+            groups = tuple((_as_columns(columns), family) for columns, family in pairs)
+        except (TypeError, ValueError):
+            groups = ()
+        if not groups or not all(columns and isinstance(family, Family) for columns, family in groups):
             raise ValueError(
                 "Product takes pairs (columns, family), e.g. [('height', mt.families.NormalInverseGamma()), ('smoker', mt.families.BetaBernoulli())]"
             )
+        _check_once([column for columns, _ in groups for column in columns])
         object.__setattr__(self, "groups", groups)
 
     def hyperpriors(self) -> dict[str, Hyperprior]:
@@ -202,7 +214,19 @@ class Product(ConjugateFamily):
             return None
         return type(self)([(columns, family or before.at_prior_means()) for (columns, family), (_, before) in zip(tight, self.groups, strict=True)])
 
+    def scales(self) -> tuple[str, ...]:
+        return tuple(f"{g}.{name}" for g, (_, family) in enumerate(self.groups) for name in family.scales())
+
+    def lowest(self, name: str) -> float:
+        group, _, field = name.partition(".")
+        return float(self.groups[int(group)][1].lowest(field))
+
     def validate(self, data: Any) -> tuple[Any, ...]:
+        if sparse.issparse(data):
+            raise ValueError("the data are a sparse matrix; Product takes a table or a dense array: use data.toarray()")
+        if not hasattr(data, "columns"):
+            data = _as_matrix(data)
+            _check_once([column % data.shape[1] for columns, _ in self.groups for column in columns if isinstance(column, (int, np.integer))])
         return tuple(_validate(family, _select(data, columns)) for columns, family in self.groups)
 
     def with_defaults(self, data: tuple[Any, ...]) -> Self:
@@ -224,6 +248,12 @@ class Product(ConjugateFamily):
     def encode(self, data: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(family.encode(part) for (_, family), part in zip(self.groups, data, strict=True))
 
+    def joined(self, blocks: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        return tuple(family.joined([block[g] for block in blocks]) for g, (_, family) in enumerate(self.groups))
+
+    def selected(self, encoded: tuple[Any, ...], points: Ints) -> tuple[Any, ...]:
+        return tuple(family.selected(part, points) for (_, family), part in zip(self.groups, encoded, strict=True))
+
     def allocate(self, encoded: tuple[Any, ...], capacity: int) -> ProductStatistics:
         return ProductStatistics(tuple(family.allocate(part, capacity) for (_, family), part in zip(self.groups, encoded, strict=True)))
 
@@ -235,6 +265,20 @@ class Product(ConjugateFamily):
 
 def _as_columns(columns: Any) -> tuple[Any, ...]:
     return (columns,) if isinstance(columns, str) or not isinstance(columns, Iterable) else tuple(columns)
+
+
+def _check_once(columns: list[Any]) -> None:
+    twice = [column for position, column in enumerate(columns) if column in columns[:position]]
+    if twice:
+        raise ValueError(f"Product: column {twice[0]!r} is given twice; every column belongs to one family")
+
+
+def _as_matrix(data: Any) -> Any:
+    matrix = np.asarray(data)
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise ValueError(f"the data have shape {matrix.shape}; expected a table of rows and columns")
+    return matrix
 
 
 def _of_group(values: dict[str, Any], group: int) -> dict[str, Any]:

@@ -20,13 +20,14 @@ Optional, with the defaults given here (right for every family, faster when writ
     absorb(s, k, i)                      point i joins slot k, which has been cleared and has only absorbed points since; returns log p(x_i | x_c) of before (predict from raw, add)
     prefetch(s, i)                       ask the memory for a point that will be visited soon (nothing)
     derive(s, k)                         recompute everything derived from slot k's raw statistics, after a change of hyper-parameters (refresh)
-    merge(s, k, other) / subtract(s, k, other)   the points of slot `other` join / leave slot k
+    merge(s, k, other) / subtract(s, k, other)   the points of slot `other` join / leave slot k (an error: moves that join whole clusters ask `mergeable` first)
 
 For the sampler with explicit parameters (`auxiliary`):
 
     draw_parameters(s, k, theta, rng)    theta[:] ~ p(θ | x_c); for an empty slot this is a draw from the base measure
     log_likelihood(s, theta, i)          log F(x_i; θ)
     n_parameters(s)                      how many numbers θ takes
+    log_likelihood_all(s, theta, i, n_slots, out)   out[k] += log F(x_i; theta[k]) for every k below n_slots (a loop)
 
 For search that proves its answer (`maitre.optimize`); any valid bound will do, a tighter one makes the search shorter:
 
@@ -56,12 +57,15 @@ def _dispatched(default: Callable[..., Any] | None = None) -> Callable[[Callable
         name = declaration.__name__
 
         def plain(s: Any, *arguments: Any) -> Any:
-            return getattr(type(s), name, default)(s, *arguments)  # type: ignore[misc]
+            function = getattr(type(s), name, default)
+            if function is None:
+                raise TypeError(f"{type(s).__name__} does not define {name!r}")
+            return function(s, *arguments)
 
         plain.__name__ = plain.__qualname__ = name
         plain.__doc__ = declaration.__doc__
 
-        @overload(plain, strict=False, jit_options=JIT_OPTIONS | {"forceinline": True})
+        @overload(plain, strict=False, jit_options=JIT_OPTIONS | {"forceinline": True, "_nrt": False})
         def _(s: Any, *arguments: Any) -> Any:
             return getattr(s.instance_class, name, default)
 
@@ -116,7 +120,11 @@ def _absorb(s: Any, k: int, i: int) -> float:
 
 
 def _cannot_merge(s: Any, k: int, other: int) -> None:
-    pass
+    raise TypeError("the family's statistics do not define 'merge': clusters cannot be joined as a whole")
+
+
+def _cannot_subtract(s: Any, k: int, other: int) -> None:
+    raise TypeError("the family's statistics do not define 'subtract': clusters cannot be parted as a whole")
 
 
 def _not_in_fours(s: Any) -> bool:
@@ -124,7 +132,16 @@ def _not_in_fours(s: Any) -> bool:
 
 
 def _log_predictive_four(s: Any, a: int, b: int, c: int, d: int, n_slots: int, out: Any) -> None:
-    pass
+    for k in range(n_slots):
+        out[0, k] = log_predictive(s, k, a)
+        out[1, k] = log_predictive(s, k, b)
+        out[2, k] = log_predictive(s, k, c)
+        out[3, k] = log_predictive(s, k, d)
+
+
+def _log_likelihood_all(s: Any, theta: Any, i: int, n_slots: int, out: Any) -> None:
+    for k in range(n_slots):
+        out[k] += log_likelihood(s, theta[k], i)
 
 
 @_dispatched()
@@ -205,7 +222,7 @@ def merge(s: Any, k: int, other: int) -> None:
     """The points of slot `other` join slot k (slot `other` is left as it is)."""
 
 
-@_dispatched()
+@_dispatched(_cannot_subtract)
 def subtract(s: Any, k: int, other: int) -> None:
     """The points of slot `other`, all of them in slot k, leave slot k."""
 
@@ -233,6 +250,11 @@ def draw_parameters(s: Any, k: int, theta: Any, rng: Any) -> None:
 @_dispatched()
 def log_likelihood(s: Any, theta: Any, i: int) -> float:
     """log F(x_i; θ)."""
+
+
+@_dispatched(_log_likelihood_all)
+def log_likelihood_all(s: Any, theta: Any, i: int, n_slots: int, out: Any) -> None:
+    """out[k] += log F(x_i; theta[k]) for every k below n_slots; `theta` has a row per cluster."""
 
 
 @_dispatched()

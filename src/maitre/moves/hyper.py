@@ -16,7 +16,6 @@ from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration
 from maitre.states.clusters import ClusterState
 
 _STEPS = 20
-LOWEST_SCALE = 1e-12  # priors of scales are cut off here: with repeated points or a constant column the likelihood alone would send a scale to zero
 
 
 def slice_step(log_density: Callable[[float], float], x: float, rng: RngState, width: float = 1.0) -> tuple[float, int]:
@@ -42,7 +41,7 @@ def slice_step(log_density: Callable[[float], float], x: float, rng: RngState, w
     while True:
         proposal = left + (right - left) * uniform(rng)
         evaluations += 1
-        if log_density(proposal) > height:
+        if log_density(proposal) > height or proposal == x:  # x itself is in the slice, whatever rounding says
             return proposal, evaluations
         left, right = (proposal, right) if proposal < x else (left, proposal)
 
@@ -89,7 +88,7 @@ class FamilyHyperparameters(Move):
         evaluations = 0
         for name, hyperprior in state.model.family.hyperpriors().items():
             value = float(getattr(state.family, name))
-            lowest = LOWEST_SCALE if name.rpartition(".")[2] in ("scale", "scale_factor", "covariance_scale") else 0.0
+            lowest = state.family.lowest(name)
             value, count = _slice_hyperparameter(lambda v, name=name: state.log_likelihood_at({name: v}), value, hyperprior, rng, lowest)  # type: ignore[misc]
             state.set_family({name: value})
             evaluations += count * state.n_clusters

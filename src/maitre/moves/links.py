@@ -23,6 +23,8 @@ from maitre.families.statistics import (
     log_predictive,
     log_predictive_without,
     merge,
+    refresh,
+    remove,
     subtract,
 )
 from maitre.moves.base import Move, Report
@@ -80,7 +82,7 @@ def relink(
         if whole:
             now = -1
         # Statistics of X_i and of what is left of its table. Slot `empty` stands for X_i alone; all factors are relative to `log_base`.
-        single = behind and n_members == 1
+        single, lone = behind and n_members == 1, whole and sizes[own] == 1  # X_i is the point alone, at a table with others or at its own
         alone, log_alone, log_left, log_base = own, 0.0, 0.0, 0.0
         if single:
             if own >= 0:
@@ -121,8 +123,8 @@ def relink(
                 if scored[k] != seating.clock[0]:
                     scored[k] = seating.clock[0]
                     evaluations += 1
-                    if single:
-                        factors[k] = log_predictive(s, k, i)
+                    if single or lone:
+                        factors[k] = log_predictive(s, k, i) - log_base
                     else:
                         clear(s, joined)
                         merge(s, joined, k)
@@ -145,25 +147,45 @@ def relink(
         if own >= 0 and (k == own if joins else whole):  # the tables are as before
             link(seating, i, new)
             continue
+        if single or (lone and joins):  # one point moves: the cost follows its own size, not that of a table's statistics
+            moved += 1
+            if own >= 0:
+                remove(s, own, i)
+                sizes[own] -= 1
+                if single:
+                    refresh(s, own)
+                    log_marginals[own] = log_left
+            if joins:
+                moved += 1 if single else 0
+                log_marginals[k] += factors[k] + log_base
+            else:
+                k = int(seating.free[seating.n_free[0] - 1])
+                seating.n_free[0] -= 1
+                clear(s, k)
+                log_marginals[k] = factors[empty]
+            add(s, k, i)
+            refresh(s, k)
+            sizes[k] += 1
+            labels[i] = k
+            if lone:
+                seating.free[seating.n_free[0]] = own
+                seating.n_free[0] += 1
+            link(seating, i, new)
+            continue
         slot = large = own
         if not whole:  # X_i leaves its table: the smaller side gets a new slot
             slot = int(seating.free[seating.n_free[0] - 1])
             seating.n_free[0] -= 1
             clear(s, slot)
-            if single:
-                add(s, slot, i)
-                log_alone = factors[empty]
-            else:
-                merge(s, slot, part)
+            merge(s, slot, part)
             for position in range(n_members):
                 labels[seating.members[position]] = slot
             sizes[slot] = n_members
             log_marginals[slot] = log_alone if behind else log_left
             moved += n_members
-            if own >= 0:
-                subtract(s, own, slot)
-                sizes[own] -= n_members
-                log_marginals[own] = log_left if behind else log_alone
+            subtract(s, own, slot)
+            sizes[own] -= n_members
+            log_marginals[own] = log_left if behind else log_alone
             alone = slot if behind else own
         if joins:  # two tables become one: the members of the smaller move
             small, large, point = (alone, k, i) if sizes[alone] <= sizes[k] else (k, alone, new)

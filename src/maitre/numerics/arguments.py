@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+Floats = npt.NDArray[np.float64]
 MOST = 2**53  # whole numbers up to here are exact as floats
 
 
@@ -86,3 +88,39 @@ def truth(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise _wrong(name, value, "True or False")
     return bool(value)
+
+
+def real_numbers(name: str, value: Any, above: float | None = None, least: float | None = None, most: float | None = None) -> Floats:
+    """A number or an array of them, each finite and within bounds.
+
+    >>> real_numbers("rate", [1, 2], above=0)
+    array([1., 2.])
+    """
+    limits = [f"{word} {limit:g}" for word, limit in (("above", above), ("of at least", least), ("of at most", most)) if limit is not None]
+    expected = " ".join(["finite numbers", " and ".join(limits)]).strip()
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise _wrong(name, value, expected) from None
+    if array.dtype.kind not in "iuf":
+        raise _wrong(name, value, expected)
+    array = array.astype(np.float64)
+    bad = ~np.isfinite(array)
+    bad |= (array <= above) if above is not None else (array < least) if least is not None else False
+    bad |= (array > most) if most is not None else False
+    if bad.any():
+        worst = "" if array.ndim == 0 else f"; entry {', '.join(map(str, np.argwhere(bad)[0]))} is {array[bad][0]:g}"
+        raise ValueError(str(_wrong(name, value, expected)) + worst)
+    return array
+
+
+def numbers_of_columns(name: str, value: Any, n_columns: int, above: float | None = None) -> Floats:
+    """One finite number for each column of the data, from one for all or one for each.
+
+    >>> numbers_of_columns("mean", 0.5, 2)
+    array([0.5, 0.5])
+    """
+    array = real_numbers(name, value, above)
+    if array.ndim > 1 or array.size not in (1, n_columns):
+        raise ValueError(f"{name} has shape {array.shape}; the data have {n_columns} columns: give one number, or {n_columns}")
+    return np.broadcast_to(array, (n_columns,)).copy()

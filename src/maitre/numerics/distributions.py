@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import special
 
+from maitre.numerics.arguments import number
 from maitre.numerics.rng import RngState, beta, gamma
+
+_LEAST_SHAPE, _MOST_SHAPE = 1e-9, 1e9  # beyond, differences of log densities are lost in rounding
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,11 @@ class Gamma:
     rate: float
 
     def __post_init__(self) -> None:
-        if not (self.shape > 0 and self.rate > 0 and math.isfinite(self.shape) and math.isfinite(self.rate)):
-            raise ValueError(f"Gamma(shape={self.shape}, rate={self.rate}): both must be positive numbers")
+        try:
+            number("shape", self.shape, least=_LEAST_SHAPE, most=_MOST_SHAPE)
+            number("rate", self.rate, least=1e-100, most=1e100)
+        except ValueError as error:
+            raise ValueError(f"Gamma(shape={self.shape!r}, rate={self.rate!r}): both must be positive numbers, and not extreme ({error})") from None
 
     @property
     def mean(self) -> float:
@@ -67,8 +72,11 @@ class Beta:
     b: float
 
     def __post_init__(self) -> None:
-        if not (self.a > 0 and self.b > 0 and math.isfinite(self.a) and math.isfinite(self.b)):
-            raise ValueError(f"Beta(a={self.a}, b={self.b}): both must be positive numbers")
+        try:
+            for name in ("a", "b"):
+                number(name, getattr(self, name), least=_LEAST_SHAPE, most=_MOST_SHAPE)
+        except ValueError as error:
+            raise ValueError(f"Beta(a={self.a!r}, b={self.b!r}): both must be positive numbers, and not extreme ({error})") from None
 
     @property
     def mean(self) -> float:
@@ -117,17 +125,21 @@ class Parametrised:
                 raise ValueError(f"{type(self).__name__}: {name} cannot be sampled: give a number, or put the prior on another hyper-parameter")
         for name in self.POSITIVE:
             value = getattr(self, name)
-            if isinstance(value, Hyperprior) or value is None:
+            if isinstance(value, Hyperprior) or (
+                value is None and getattr(type(self), name, 0.0) is None
+            ):  # a field whose default is to be filled in from the data
                 continue
-            if not isinstance(value, numbers.Real) or not (float(value) > 0 and math.isfinite(value)):
-                raise ValueError(f"{type(self).__name__}: {name} must be a positive number or a prior such as mt.Gamma(1, 1), not {value!r}")
+            try:
+                number(name, value, above=0.0)
+            except ValueError:
+                raise ValueError(f"{type(self).__name__}: {name} must be a positive number or a prior such as mt.Gamma(1, 1), not {value!r}") from None
 
     def hyperpriors(self) -> dict[str, Hyperprior]:
         """The hyper-parameters that are sampled, by name."""
         fields: tuple[Any, ...] = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
         return {f.name: getattr(self, f.name) for f in fields if isinstance(getattr(self, f.name), Hyperprior)}
 
-    def at(self, values: dict[str, float]) -> Self:
+    def at(self, values: dict[str, Any]) -> Self:
         """The same model with numbers in place of the named hyper-parameters' priors."""
         return dataclasses.replace(self, **values) if values else self  # type: ignore[type-var]
 

@@ -8,22 +8,29 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from maitre.numerics.arguments import real_numbers
 from maitre.numerics.arrays import Floats
 from maitre.numerics.compilation import compiled
+
+_LEAST, _MOST = 1e-300, 1e300
 
 
 def as_covariance(value: Any, n_dimensions: int, name: str) -> Floats:
     """A positive definite D×D matrix from a number (times the identity), a vector (the diagonal) or a matrix."""
-    array = np.asarray(value, dtype=np.float64)
+    array = real_numbers(name, value)
     if array.ndim < 2:
-        array = np.diag(np.broadcast_to(array, (n_dimensions,)) if array.size in (1, n_dimensions) else array)
+        array = np.diag(np.broadcast_to(array, (n_dimensions,)) if array.size in (1, n_dimensions) else array.ravel())
     if array.shape != (n_dimensions, n_dimensions):
         raise ValueError(
             f"{name} has shape {np.shape(value)}; the data have {n_dimensions} columns: give a number, {n_dimensions} variances or a {n_dimensions}×{n_dimensions} matrix"
         )
-    if not np.all(np.isfinite(array)) or not np.allclose(array, array.T, rtol=1e-8, atol=1e-12 * float(np.abs(array).max())):
-        raise ValueError(f"{name} must be a finite symmetric matrix")
+    if not np.allclose(array, array.T, rtol=1e-8, atol=1e-12 * float(np.abs(array).max())):
+        raise ValueError(f"{name} must be a symmetric matrix")
     smallest = float(np.linalg.eigvalsh(array)[0])
+    if smallest > 0.0 and not (smallest > _LEAST and float(np.abs(array).max()) < _MOST):
+        raise ValueError(
+            f"{name} has variances between {smallest:.3g} and {float(np.abs(array).max()):.3g}; expected them within {_LEAST:g} and {_MOST:g}: rescale the columns"
+        )
     if smallest <= 0.0:
         raise ValueError(f"{name} is not positive definite (smallest eigenvalue {smallest:.3g}): add a small number to its diagonal")
     return array

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from scipy.optimize import minimize_scalar
 
-from maitre.moves.hyper import LOWEST_SCALE
+from maitre.families.base import LOWEST_SCALE
 from maitre.numerics.distributions import Hyperprior
 from maitre.states.mixture import MixtureState
 
@@ -14,12 +14,12 @@ _REACH = 3.0  # how far one step may go on the log or log-odds scale
 _WORTHWHILE = 1e-9
 
 
-def _ascend(log_density: Callable[[float], float], value: float, prior: Hyperprior) -> float:
+def _ascend(log_density: Callable[[float], float], value: float, prior: Hyperprior, lowest: float = LOWEST_SCALE) -> float:
     """The value near the present one at which prior and target together are highest, or the present one."""
 
     def loss(real: float) -> float:
         candidate = prior.from_real(real)
-        return -(prior.log_density(candidate) + log_density(candidate)) if candidate > LOWEST_SCALE else float("inf")
+        return -(prior.log_density(candidate) + log_density(candidate)) if candidate > lowest else float("inf")
 
     real = prior.to_real(value)
     found = minimize_scalar(loss, bounds=(real - _REACH, real + _REACH), method="bounded", options={"xatol": 1e-6})
@@ -38,7 +38,7 @@ def ascend_hyperparameters(state: MixtureState, rounds: int = 3) -> float:
                 state.set_prior({name: better})
         for name, prior in state.model.family.hyperpriors().items():
             value = float(getattr(state.family, name))
-            better = _ascend(lambda v, name=name: state.log_likelihood_at({name: v}), value, prior)  # type: ignore[misc]
+            better = _ascend(lambda v, name=name: state.log_likelihood_at({name: v}), value, prior, state.family.lowest(name))  # type: ignore[misc]
             if better != value:
                 state.set_family({name: better})
         if state.log_joint < before + 1e-6:

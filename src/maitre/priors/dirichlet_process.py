@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma, gammaln, logsumexp
+from scipy.special import gammaln, logsumexp
 
 from maitre.numerics.arrays import Floats
 from maitre.numerics.distributions import Gamma, Hyperparameter
-from maitre.numerics.rng import RngState, beta, gamma, uniform
+from maitre.numerics.factorials import digamma_rise, log_rising
+from maitre.numerics.rng import RngState, log_gamma_variate, uniform
 from maitre.priors.base import GibbsTypePrior
 
 
@@ -32,7 +33,7 @@ class DirichletProcess(GibbsTypePrior):
 
     def log_v(self, n: int, k: npt.NDArray[np.int64]) -> Floats:
         alpha = float(self.concentration)  # type: ignore[arg-type]
-        return k * math.log(alpha) - (gammaln(alpha + n) - gammaln(alpha))
+        return np.asarray(k * math.log(alpha) - log_rising(alpha, n), dtype=np.float64)
 
     def log_w(self, m: npt.NDArray[np.int64]) -> Floats:
         return np.asarray(gammaln(m), dtype=np.float64)
@@ -43,17 +44,18 @@ DirichletProcess.EXAMPLES = (DirichletProcess(1.0), DirichletProcess(0.37))
 
 def draw_concentration(alpha: float, n: int, n_clusters: int, prior: Gamma, rng: RngState) -> float:
     """α | K, n by the auxiliary variable of Escobar & West (1995): η ~ Beta(α + 1, n), then a mixture of two Gammas."""
-    log_eta = math.log(beta(alpha + 1.0, float(n), rng))
-    rate = prior.rate - log_eta
-    odds = (prior.shape + n_clusters - 1.0) / (n * rate)
-    shape = prior.shape + n_clusters - (0.0 if uniform(rng) < odds / (1.0 + odds) else 1.0)
-    return min(max(gamma(shape, rng) / rate, 1e-300), 1e300)
+    log_odds = log_gamma_variate(float(n), rng) - log_gamma_variate(alpha + 1.0, rng)  # of 1 − η against η
+    rate = prior.rate + (math.log1p(math.exp(log_odds)) if log_odds < 0.0 else log_odds + math.log1p(math.exp(-log_odds)))
+    more = prior.shape + n_clusters - 1.0
+    shape = prior.shape + n_clusters - (0.0 if uniform(rng) < more / (more + n * rate) else 1.0)
+    log_alpha = log_gamma_variate(shape, rng) - math.log(rate)
+    return math.exp(min(max(log_alpha, -690.0), 690.0))
 
 
 def _log_density(t: Any, n: int, n_clusters: Any, prior: Gamma) -> Any:
     """log [V(n, K) p(α) α] at α = e^t, up to the prior's normaliser: concave in t, because −Σ_j log(e^t + j) is."""
     alpha = np.exp(t)
-    return (prior.shape + n_clusters - 1.0) * t - prior.rate * alpha + gammaln(alpha + 1.0) - gammaln(alpha + n)
+    return (prior.shape + n_clusters - 1.0) * t - prior.rate * alpha - log_rising(alpha + 1.0, n - 1)
 
 
 def _where(rises: Callable[[Floats], Any], low: Floats, high: Floats) -> Floats:
@@ -69,7 +71,7 @@ def _ranges(n: int, counts: Floats, prior: Gamma) -> tuple[Floats, Floats, Float
 
     def slope(t: Floats) -> Any:  # α (ψ(α + n) − ψ(α)) = Σ_j α / (α + j) rises from 1 to n
         alpha = np.exp(t)
-        return prior.shape + counts - 1.0 - prior.rate * alpha - alpha * (digamma(alpha + n) - digamma(alpha + 1.0))
+        return prior.shape + counts - 1.0 - prior.rate * alpha - alpha * digamma_rise(alpha + 1.0, n - 1)
 
     mode = _where(lambda t: slope(t) > 0.0, np.full(len(counts), -700.0), np.full(len(counts), 700.0))
     floor = _log_density(mode, n, counts, prior) - 50.0

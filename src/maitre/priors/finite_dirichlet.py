@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
 
+from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats
 from maitre.numerics.distributions import Gamma, Hyperparameter
+from maitre.numerics.factorials import log_rising
 from maitre.priors.base import GibbsTypePrior
 
 
@@ -28,18 +29,17 @@ class FiniteDirichlet(GibbsTypePrior):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if int(self.components) != self.components or self.components < 1:
-            raise ValueError(f"FiniteDirichlet: components must be a whole number of at least 1, not {self.components!r}")
+        whole_number("FiniteDirichlet: components", self.components, least=1)
 
     def log_v(self, n: int, k: npt.NDArray[np.int64]) -> Floats:
         alpha = float(self.concentration)  # type: ignore[arg-type]
         allowed = k <= self.components
-        ways = gammaln(self.components + 1.0) - gammaln(np.where(allowed, self.components - k, 0) + 1.0)
-        return np.where(allowed, ways - (gammaln(alpha + n) - gammaln(alpha)), -np.inf)
+        ways = log_rising(np.where(allowed, self.components - k, 0) + 1.0, np.where(allowed, k, 0))
+        return np.where(allowed, ways - log_rising(alpha, n), -np.inf)
 
     def log_w(self, m: npt.NDArray[np.int64]) -> Floats:
-        share = float(self.concentration) / self.components  # type: ignore[arg-type]
-        return np.asarray(gammaln(m + share) - gammaln(share), dtype=np.float64)
+        alpha = float(self.concentration)  # type: ignore[arg-type]
+        return log_rising(alpha / self.components, m, np.log(alpha) - np.log(float(self.components)))
 
 
 FiniteDirichlet.EXAMPLES = (FiniteDirichlet(3, 1.5), FiniteDirichlet(6, 0.8))

@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
+from maitre.numerics.arguments import number
 from maitre.numerics.arrays import Floats
 from maitre.numerics.distributions import Hyperparameter
+from maitre.numerics.factorials import digamma_rise, log_rising
 from maitre.priors.base import GibbsTypePrior
 
 _NEGLIGIBLE = 45.0  # terms e^−45 below the largest change nothing in double precision
+_FIRST = 256  # terms that are enough in most cases
+_ONE_BY_ONE = 4096  # terms beyond these, if there are many more, are integrated over
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_PANELS = 256
+_LARGEST = 1e305
 
 
 @dataclass(frozen=True)
@@ -35,50 +44,75 @@ class MixtureOfFiniteMixtures(GibbsTypePrior):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < self.geometric < 1.0:
-            raise ValueError(f"MixtureOfFiniteMixtures: geometric must lie between 0 and 1, not {self.geometric!r}")
+        number("MixtureOfFiniteMixtures: geometric", self.geometric, least=1e-12, below=1.0)
 
-    def _log_terms(self, n: int, k: Floats, unused: Floats) -> Floats:
-        """The terms of V(n, K) with K + unused components; they rise to one peak and fall."""
-        gamma, components = float(self.weight), k + unused  # type: ignore[arg-type]
+    def _log_terms(self, n: int, k: Any, unused: Any) -> Floats:
+        """The terms of V(n, K) with K + unused components; they rise to one peak and fall. Defined for fractions too."""
+        components = k + unused
         log_p = math.log(self.geometric) + (components - 1.0) * math.log1p(-self.geometric)
-        return np.asarray(gammaln(components + 1.0) - gammaln(unused + 1.0) + log_p - gammaln(gamma * components + n) + gammaln(gamma * components))
+        return log_rising(unused + 1.0, k) + log_p - log_rising(np.minimum(float(self.weight) * components, _LARGEST), n)  # type: ignore[arg-type]
 
-    def _peak(self, n: int, k: Floats) -> Floats:
-        """For each K the number of unused components with the largest term, by bisection on the sign of the step to the next."""
-        low, high = np.zeros_like(k), np.full_like(k, 2.0**40)
-        while np.any(high - low > 1.0):
-            middle = np.floor((low + high) / 2.0)
-            rising = self._log_terms(n, k, middle + 1.0) > self._log_terms(n, k, middle)
-            low, high = np.where(rising, middle, low), np.where(rising, high, middle)
-        return low
+    def _slope(self, n: int, k: float, unused: float) -> float:
+        """The slope of the log terms in the number of unused components."""
+        mass = min(float(self.weight) * (k + unused), _LARGEST)  # type: ignore[arg-type]
+        return float(digamma_rise(unused + 1.0, k) + math.log1p(-self.geometric) - mass * digamma_rise(mass, n) / (k + unused))
+
+    def _log_sum(self, n: int, k: float) -> float:
+        """The sum of the terms that count: one by one where there are few; of many, the first ones one by one and the rest by the integral (Euler and Maclaurin)."""
+        first, last = self._window(n, k)
+        if last - first <= 2 * _ONE_BY_ONE:
+            return float(logsumexp(self._log_terms(n, k, first + np.arange(last - first + 1.0))))
+        terms = self._log_terms(n, k, first + np.arange(float(_ONE_BY_ONE + 1)))
+        edge = first + _ONE_BY_ONE - 0.5  # terms from here on are areas of width 1 around them; their curvature leaves the slope at the edge / 24
+        breaks = np.linspace(math.log(edge), math.log(last), _PANELS + 1)
+        half = 0.5 * np.diff(breaks)[:, None]
+        places = (breaks[:-1, None] + half) + half * _NODES
+        areas = self._log_terms(n, k, np.exp(places)) + places + np.log(half * _WEIGHTS)
+        highest = max(float(terms.max()), float(areas.max()))
+        total = np.exp(terms[:-1] - highest).sum() + np.exp(areas - highest).sum() + (math.exp(terms[-1] - highest) - math.exp(terms[-2] - highest)) / 24.0
+        return highest + math.log(total)
+
+    def _window(self, n: int, k: float) -> tuple[float, float]:
+        """Between which numbers of unused components the terms count."""
+        peak = 0.0 if self._slope(n, k, 0.0) <= 0.0 else _crossing(lambda u: self._slope(n, k, u) > 0.0, 0.0)
+        floor = float(self._log_terms(n, k, peak)) - _NEGLIGIBLE
+        last = math.ceil(_crossing(lambda u: float(self._log_terms(n, k, u)) > floor, peak) + 1.0)
+        if float(self._log_terms(n, k, 0.0)) >= floor:
+            return 0.0, last
+        return max(0.0, math.floor(peak - _crossing(lambda gap: float(self._log_terms(n, k, max(peak - gap, 0.0))) > floor, 0.0)) - 1.0), last
 
     def log_v(self, n: int, k: npt.NDArray[np.int64]) -> Floats:
-        """The sums over a window around the peak, widened until what lies outside no longer counts."""
+        """A few hundred terms where they are enough; otherwise as many as count."""
         values = np.empty(len(k))
         for chunk in np.array_split(np.arange(len(k)), max(1, len(k) // 64)):
-            some = k[chunk].astype(np.float64)[:, None]
-            peak, width = np.zeros_like(some), 128
-            while True:
-                first = np.maximum(peak - width, 0.0)
-                terms = self._log_terms(n, some, first + np.arange(2 * width))
-                below = terms.max(axis=1) - _NEGLIGIBLE
-                if np.all(terms[:, -1] < below) and np.all((terms[:, 0] < below) | (first[:, 0] == 0.0)):
-                    break
-                peak = self._peak(n, some) if width == 128 else peak
-                width *= 2
+            some = k[chunk].astype(np.float64)
+            terms = self._log_terms(n, some[:, None], np.arange(float(_FIRST)))
+            enough = terms[:, -1] < terms.max(axis=1) - _NEGLIGIBLE
             values[chunk] = logsumexp(terms, axis=1)
+            for position in np.flatnonzero(~enough):
+                values[chunk[position]] = self._log_sum(n, float(some[position]))
         return values
 
     def v_table(self, n: int, k_max: int) -> Floats:
         return _table(self, n, k_max).copy()
 
     def log_w(self, m: npt.NDArray[np.int64]) -> Floats:
-        gamma = float(self.weight)  # type: ignore[arg-type]
-        return np.asarray(gammaln(m + gamma) - gammaln(gamma), dtype=np.float64)
+        return log_rising(float(self.weight), m)  # type: ignore[arg-type]
 
 
 MixtureOfFiniteMixtures.EXAMPLES = (MixtureOfFiniteMixtures(0.1, 1.0), MixtureOfFiniteMixtures(0.4, 0.6))
+
+
+def _crossing(holds: Callable[[float], bool], start: float) -> float:
+    """Where a condition that holds at `start` and then up to some point ceases to hold, to a part in a thousand of the way there (and a little beyond)."""
+    step = 1.0
+    while holds(start + step):
+        step *= 2.0
+    low, high = 0.0 if step == 1.0 else 0.5 * step, step
+    while high - low > 1e-3 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(start + middle) else (low, middle)
+    return start + high
 
 
 @functools.lru_cache(maxsize=16)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
 
+from maitre.numerics.arguments import number
 from maitre.numerics.arrays import Floats
 from maitre.numerics.distributions import Gamma, Hyperparameter, Hyperprior
+from maitre.numerics.factorials import log_rising
 from maitre.priors.base import GibbsTypePrior
 
 
@@ -25,23 +26,22 @@ class PitmanYor(GibbsTypePrior):
     discount: Hyperparameter = 0.25
 
     def __post_init__(self) -> None:
-        discount = self.discount
-        if not isinstance(discount, Hyperprior) and not 0.0 <= discount < 1.0:
-            raise ValueError(f"PitmanYor: discount must be at least 0 and below 1, not {discount!r}")
+        discount, lowest = self.discount, 0.0
+        if not isinstance(discount, Hyperprior):
+            lowest = -number("PitmanYor: discount", discount, least=0.0, below=1.0)
         if not isinstance(self.concentration, Hyperprior):
-            lowest = 0.0 if isinstance(discount, Hyperprior) else -discount
-            if not self.concentration > lowest:
+            value = number("PitmanYor: concentration", self.concentration)
+            if not value > lowest:
                 raise ValueError(f"PitmanYor: concentration must be above −discount ({lowest:g}), not {self.concentration!r}")
 
     def log_v(self, n: int, k: npt.NDArray[np.int64]) -> Floats:
         alpha, d = float(self.concentration), float(self.discount)  # type: ignore[arg-type]
         steps = np.log(alpha + d * np.arange(1, int(k.max())))
         opened = np.concatenate([[0.0], np.cumsum(steps)])
-        return np.asarray(opened[k - 1] - (gammaln(alpha + n) - gammaln(alpha + 1.0)), dtype=np.float64)
+        return np.asarray(opened[k - 1] - log_rising(alpha + 1.0, n - 1), dtype=np.float64)
 
     def log_w(self, m: npt.NDArray[np.int64]) -> Floats:
-        d = float(self.discount)  # type: ignore[arg-type]
-        return np.asarray(gammaln(m - d) - gammaln(1.0 - d), dtype=np.float64)
+        return log_rising(1.0 - float(self.discount), m - 1)  # type: ignore[arg-type]
 
 
 PitmanYor.EXAMPLES = (PitmanYor(1.0, 0.25), PitmanYor(-0.2, 0.6))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from maitre.families.base import ConjugateFamily, Example, Family
+from maitre.families.slots import pack, parts_of, roles, unpack, with_own_scratch, with_points
 from maitre.families.statistics import (
     absorb,
     add,
@@ -14,6 +15,7 @@ from maitre.families.statistics import (
     derive,
     draw_parameters,
     log_likelihood,
+    log_likelihood_all,
     log_marginal,
     log_predictive,
     log_predictive_all,
@@ -54,6 +56,8 @@ def check_family(family: type[Family] | Family, data: Any = None) -> None:
         assert model.n >= 4, f"{model.n} points are too few: give four to six"
         _check_statistics(model)
         _check_merging(model)
+        _check_slots(model)
+        _check_encoding(model)
         _check_parameters(model)
         check_exact_gibbs(model)
         _check_compilation(model)
@@ -130,6 +134,63 @@ def _check_merging(model: Model) -> None:
         _close(log_marginal(s, 2), log_marginal(s, 3), "subtract undoes merge")
 
 
+def _declares_roles(s: Any) -> bool:
+    try:
+        return all(roles(type(part)) for part in parts_of(s))  # type: ignore[arg-type]
+    except ValueError:
+        return False
+
+
+def _scores(s: Any, k: int, n: int) -> list[float]:
+    """All that a slot is for: its log marginal and the log predictives of the points."""
+    together = np.zeros((n, k + 1))
+    for i in range(n):
+        log_predictive_all(s, i, k + 1, together[i])
+    return [log_marginal(s, k), *(log_predictive(s, k, i) for i in range(n)), *together[:, k]]
+
+
+def _check_slots(model: Model) -> None:
+    """A cluster can be packed and unpacked elsewhere, and read with other work space; only for families that declare the roles of their fields."""
+    s = MixtureState(model, np.zeros(model.n, dtype=int), compiled=False).statistics
+    if not _declares_roles(s):
+        return
+    for members in (range(0), range(1, model.n)):
+        _fill(s, 1, members)
+        _fill(s, 2, range(model.n))
+        unpack(s, 2, pack(s, 1))
+        assert np.array_equal(pack(s, 1), pack(s, 2)), "pack after unpack gives the same numbers"
+        fresh = model.family.at_prior_means().allocate(model.encoded, 4)
+        for k in range(4):
+            _fill(fresh, k, [])
+        unpack(fresh, 3, pack(s, 1))
+        expected = _scores(s, 1, model.n)
+        for other, slot, what in ((s, 2, "another slot"), (fresh, 3, "other statistics"), (with_own_scratch(s), 1, "own scratch")):
+            for a, b in zip(_scores(other, slot, model.n), expected, strict=True):
+                _close(a, b, f"a cluster packed and unpacked or read elsewhere ({what}) is the same cluster")
+
+
+def _check_encoding(model: Model) -> None:
+    """Points can be encoded block by block, selected, and read beside clusters of other points."""
+    family, n = model.family.at_prior_means(), model.n
+    s = MixtureState(model, np.zeros(n, dtype=int), compiled=False).statistics
+    if not _declares_roles(s):
+        return
+    half = n // 2
+    blocks = [family.selected(model.encoded, np.arange(half)), family.selected(model.encoded, np.arange(half, n))]
+    backwards = family.selected(family.joined(blocks[::-1]), np.roll(np.arange(n), half))
+    _fill(s, 1, range(half))
+    expected = _scores(s, 1, n)
+    for encoded, what in ((family.joined(blocks), "joined"), (backwards, "joined backwards and reordered")):
+        other = family.allocate(encoded, 2)
+        _fill(other, 0, [])
+        _fill(other, 1, range(half))
+        for a, b in zip(_scores(other, 1, n), expected, strict=True):
+            _close(a, b, f"points encoded in blocks ({what}) are the points encoded at once")
+    reader = with_points(s, blocks[1])
+    for i in range(n - half):
+        _close(log_predictive(reader, 1, i), log_predictive(s, 1, half + i), f"a new row scored beside old clusters = the row among the others (row {i})")
+
+
 def _check_parameters(model: Model) -> None:
     """E[F(x; θ)] over draws of θ | x_c is the predictive, within six standard errors, from an empty and a non-empty cluster."""
     if not supports(model.family.statistics, "n_parameters", "draw_parameters", "log_likelihood"):
@@ -147,6 +208,13 @@ def _check_parameters(model: Model) -> None:
         assert abs(np.mean(values) - 1.0) < 6.0 * error + 1e-9, (
             f"E[exp log_likelihood] over draw_parameters is {np.mean(values):.4f} ± {error:.4f} times the predictive ({len(members)} points in the cluster)"
         )
+    rows, out = np.zeros((3, len(theta))), np.full(3, 0.5)
+    for row in rows:
+        draw_parameters(s, 1, row, rng)
+    log_likelihood_all(s, rows, 0, 2, out)
+    for k, row in enumerate(rows[:2]):
+        _close(float(out[k]), 0.5 + log_likelihood(s, row, 0), f"log_likelihood_all = log_likelihood (row {k})")
+    _close(float(out[2]), 0.5, "log_likelihood_all leaves rows beyond n_slots as they are")
 
 
 def check_exact_gibbs(model: Model) -> None:
