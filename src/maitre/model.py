@@ -43,7 +43,7 @@ class Model:
     @cached_property
     def vectors(self) -> Any:
         """The data as a matrix with a row per point, dense or sparse, for methods that work with directions and distances."""
-        return self.family.vectors(self.valid)
+        return self.family.vectors(self.valid, self.encoded)
 
     def encoded_alike(self, new: Any) -> tuple[Any, int]:
         """New rows in the form the kernels read, and how many there are."""

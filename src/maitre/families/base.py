@@ -87,8 +87,8 @@ class Family(Parametrised, ABC):
         """Where the prior of a hyper-parameter is cut off."""
         return LOWEST_SCALE if name in self.scales() else self.AT_LEAST.get(name, 0.0)
 
-    def vectors(self, data: Any) -> Any:
-        """Validated data as a matrix with a row per point, dense or sparse, for methods that work with distances; missing entries are filled with the column's mean."""
+    def vectors(self, data: Any, encoded: Any) -> Any:
+        """Validated data (also given as encoded) as a matrix with a row per point, dense or sparse, for methods that work with distances; missing entries are filled with the column's mean."""
         if sparse.issparse(data):
             return data
         matrix = np.asarray(data, dtype=np.float64)

@@ -221,7 +221,7 @@ class Categorical(ConjugateFamily):
     def defaults(self, data: tuple[Ints, list[Any]]) -> dict[str, Any]:
         return {"levels": [[getattr(level, "item", lambda level=level: level)() for level in column] for column in data[1]]}
 
-    def vectors(self, data: tuple[Ints, list[Any]]) -> sparse.csr_matrix:
+    def vectors(self, data: tuple[Ints, list[Any]], encoded: Any) -> sparse.csr_matrix:
         """A column of 0 and 1 for each level; a missing entry has none."""
         codes, levels = data
         first = np.concatenate([[0], np.cumsum([len(kinds) for kinds in levels])])

@@ -239,8 +239,8 @@ class DirichletMultinomial(ConjugateFamily):
             "n_words": x.shape[1],
         }
 
-    def vectors(self, x: sparse.csr_matrix, weighting: str = "tfidf") -> sparse.csr_matrix:
-        return weighted_counts(x, weighting)
+    def vectors(self, data: sparse.csr_matrix, encoded: Any, weighting: str = "tfidf") -> sparse.csr_matrix:
+        return weighted_counts(data, weighting)
 
     def allocate(self, encoded: dict[str, Any], capacity: int) -> DirichletMultinomialStatistics:
         points = {name: value for name, value in encoded.items() if name != "n_words"}

@@ -358,8 +358,8 @@ class KnownCovarianceGaussian(ConjugateFamily):
         shared = bool(np.ptp(variance) <= 1e-12 * variance.max())
         return {"x": z, "norm": norm, "shared": shared, "variance": variance, "log_jacobian": log_jacobian}
 
-    def vectors(self, x: Floats) -> Floats:
-        return self.encode(x)["x"]  # type: ignore[no-any-return]
+    def vectors(self, data: Floats, encoded: dict[str, Any]) -> Floats:
+        return encoded["x"]  # type: ignore[no-any-return]
 
     def allocate(self, encoded: dict[str, Any], capacity: int) -> KnownCovarianceStatistics:
         slots, n_dimensions = padded(capacity), len(encoded["variance"])

@@ -399,8 +399,8 @@ class NormalInverseGamma(ConjugateFamily):
             far[rows] = np.abs(block).max(axis=1) > _FAR
         return {"x": z, "observed": observed, "far": far, "log_scale": 0.5 * np.log(rate)}
 
-    def vectors(self, x: Floats) -> Floats:
-        return self.encode(x)["x"]  # type: ignore[no-any-return]
+    def vectors(self, data: Floats, encoded: dict[str, Any]) -> Floats:
+        return encoded["x"]  # type: ignore[no-any-return]
 
     def allocate(self, encoded: dict[str, Any], capacity: int) -> NormalInverseGammaStatistics:
         slots, n_dimensions = padded(capacity), len(encoded["log_scale"])

@@ -423,8 +423,8 @@ class NormalInverseWishart(ConjugateFamily):
             z[rows] = within_range(linalg.solve_triangular(factor, (x[rows] - mean).T, lower=True).T)
         return {"x": z, "log_jacobian": -float(np.sum(np.log(np.diag(factor))))}
 
-    def vectors(self, x: Floats) -> Floats:
-        return self.encode(x)["x"]  # type: ignore[no-any-return]
+    def vectors(self, data: Floats, encoded: dict[str, Any]) -> Floats:
+        return encoded["x"]  # type: ignore[no-any-return]
 
     def allocate(self, encoded: dict[str, Any], capacity: int) -> NormalInverseWishartStatistics:
         slots, n_dimensions = padded(capacity), encoded["x"].shape[1]

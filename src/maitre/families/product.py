@@ -15,7 +15,7 @@ import numpy as np
 from numba import literal_unroll
 from scipy import sparse
 
-from maitre.data.rows import as_data
+from maitre.data.rows import SparseRows, as_data
 from maitre.data.validation import column_variances
 from maitre.families.base import ConjugateFamily, Example, Family
 from maitre.families.categorical import BetaBernoulli, Categorical
@@ -222,19 +222,21 @@ class Product(ConjugateFamily):
         return float(self.groups[int(group)][1].lowest(field))
 
     def validate(self, data: Any) -> tuple[Any, ...]:
-        if sparse.issparse(data):
+        rows = as_data(data)
+        if isinstance(rows, SparseRows):
             raise ValueError("the data are a sparse matrix; Product takes a table or a dense array: use data.toarray()")
-        if not hasattr(data, "columns"):
-            data = _as_matrix(data)
-            _check_once([column % data.shape[1] for columns, _ in self.groups for column in columns if isinstance(column, (int, np.integer))])
-        return tuple(_validate(family, _select(data, columns)) for columns, family in self.groups)
+        if np.ndim(rows.raw) > 2 or rows.n_columns == 0:
+            raise ValueError(f"the data have shape {np.shape(rows.raw)}; expected a table of rows and columns")
+        places = [rows.positions(columns) for columns, _ in self.groups]
+        _check_once([place % rows.n_columns for group in places for place in group])
+        return tuple(_validate(family, rows.take(where).raw) for where, (_, family) in zip(places, self.groups, strict=True))
 
     def with_defaults(self, data: tuple[Any, ...]) -> Self:
         return type(self)([(columns, family.with_defaults(part)) for (columns, family), part in zip(self.groups, data, strict=True)])
 
-    def vectors(self, data: tuple[Any, ...]) -> Any:
+    def vectors(self, data: tuple[Any, ...], encoded: tuple[Any, ...]) -> Any:
         """The groups' vectors side by side, each column scaled to unit variance; sparse if one of them is."""
-        blocks = [family.vectors(part) for (_, family), part in zip(self.groups, data, strict=True)]
+        blocks = [family.vectors(part, own) for (_, family), part, own in zip(self.groups, data, encoded, strict=True)]
         if not any(sparse.issparse(block) for block in blocks):
             joined = np.hstack([np.asarray(block, dtype=np.float64) for block in blocks])
             return joined / np.sqrt(column_variances(joined))
@@ -273,26 +275,12 @@ def _check_once(columns: list[Any]) -> None:
         raise ValueError(f"Product: column {twice[0]!r} is given twice; every column belongs to one family")
 
 
-def _as_matrix(data: Any) -> Any:
-    matrix = np.asarray(data)
-    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
-    if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise ValueError(f"the data have shape {matrix.shape}; expected a table of rows and columns")
-    return matrix
-
-
 def _of_group(values: dict[str, Any], group: int) -> dict[str, Any]:
     return {name.partition(".")[2]: value for name, value in values.items() if name.partition(".")[0] == str(group)}
 
 
 def _validate(family: Family, data: Any) -> Any:
     return family.validate(data, missing=True) if family.SKIPS_MISSING else family.validate(data)  # type: ignore[call-arg]
-
-
-def _select(data: Any, columns: tuple[Any, ...]) -> Any:
-    """Those columns of a table (by name) or an array (by position)."""
-    rows = as_data(data)
-    return rows.take(rows.positions(columns)).raw
 
 
 _MIXED = np.array([[-1.0, 0, 2, 1], [-0.8, 1, np.nan, 1], [0.1, 1, 0, np.nan], [np.nan, 2, 5, 0], [1.1, 2, 7, 0]])

@@ -94,6 +94,14 @@ def roles(statistics: type) -> Roles:
     return found
 
 
+def declares_roles(s: Any) -> bool:
+    """Whether a run-time state, and all it is made of, says what its fields are for."""
+    try:
+        return all(roles(type(part)) for part in parts_of(s))
+    except ValueError:
+        return False
+
+
 def parts_of(s: Any) -> tuple[Any, ...]:
     """The statistics that a run-time state is made of: itself, or its parts."""
     return tuple(leaf for part in s.parts for leaf in parts_of(part)) if hasattr(s, "parts") else (s,)

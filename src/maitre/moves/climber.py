@@ -69,4 +69,4 @@ def vectors_of(model: Model, weighting: str | None) -> Any:
     """The points as vectors for projections; rows of counts by their weighting."""
     if weighting is None or not isinstance(model.family, DirichletMultinomial):
         return model.vectors
-    return model.family.vectors(model.valid, weighting)
+    return model.family.vectors(model.valid, model.encoded, weighting)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maitre.engines.base import SERIAL, Engine
+from maitre.families.slots import declares_roles, with_points
 from maitre.families.statistics import add, clear, derive, log_marginal, log_predictive_all, supports
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots
@@ -127,7 +128,10 @@ class ClusterState(State):
 
     def reading(self, encoded: Any) -> Any:
         """The statistics of the slots with other points to score: rows that are in no cluster."""
-        return _with_points(self.statistics, self.family.allocate(encoded, 1), {id(array) for array in _arrays(encoded)})
+        if declares_roles(self.statistics):
+            return with_points(self.statistics, encoded)
+        other = self.family.allocate(encoded, 1)  # of a family that does not say which of its fields are points: those that came in as such
+        return self.statistics._replace(**{name: value for name, value in other._asdict().items() if any(value is array for array in _arrays(encoded))})
 
     # -- probabilities --------------------------------------------------------------------------------------------------------------------
 
@@ -180,10 +184,3 @@ def _named(values: Values | None, names: Any, prefix: str) -> dict[str, float]:
 def _arrays(encoded: Any) -> list[Any]:
     parts = encoded.values() if isinstance(encoded, dict) else encoded if isinstance(encoded, tuple) else None
     return [encoded] if parts is None else [array for part in parts for array in _arrays(part)]
-
-
-def _with_points(s: Any, other: Any, points: set[int]) -> Any:
-    """s with those fields of `other` that are encoded points."""
-    if hasattr(s, "parts"):
-        return s._replace(parts=tuple(_with_points(own, new, points) for own, new in zip(s.parts, other.parts, strict=True)))
-    return s._replace(**{name: getattr(other, name) for name in s._fields if id(getattr(other, name)) in points})
