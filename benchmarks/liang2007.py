@@ -37,8 +37,8 @@ import maitre as mt
 from maitre.chains.starts import initial_labels, seated
 from maitre.model import Model
 from maitre.moves import Composed, Gibbs, Permutation, PriorHyperparameters, SplitMerge
-from maitre.moves.permutation import Beam, Workspace, local_slope
 from maitre.moves.segments import SUM
+from maitre.moves.workspace import Beam, Workspace, local_slope
 from maitre.numerics.rng import RngState, stream
 from maitre.states.mixture import MixtureState
 
@@ -204,7 +204,7 @@ def growth(sizes: tuple[int, ...]) -> Iterator[str]:
             move.step(room.state, rng)
             seconds, beams = [], []
             for _ in range(3):
-                move._rest = 0
+                move.climber.rest = 0
                 began = time.process_time()
                 report = move.step(room.state, rng)
                 seconds.append(time.process_time() - began)

@@ -45,6 +45,19 @@ def test_the_density_of_one_draw_by_hand():
     assert one.log_density([[0.3]])[0] == pytest.approx(np.log(expected), abs=1e-12)
 
 
+def test_draws_count_by_the_density_they_give_a_new_point():
+    """P(new cluster | x) by enumeration of four points is 0.226; draws that all count the same would give 0.621."""
+    from maitre.model import Model
+    from maitre.testing import enumerate_posterior
+
+    family, prior, x, new = mt.families.NormalInverseGamma(0.0, 0.1, 3.0, 0.01), mt.priors.DirichletProcess(1.0), [[0.9], [-0.5], [1.8]], [-3.8]
+    exact = enumerate_posterior(Model.of([*x, new], family, prior))
+    alone = float(exact.probabilities[[labels.count(labels[-1]) == 1 for labels in exact.partitions]].sum())
+    drawn = mt.sample(x, family=family, prior=prior, draws=4000, burn_in=100, chains=1, progress=False)
+    assert alone == pytest.approx(0.2256, abs=1e-4)
+    assert drawn.predict_proba([new], max_draws=4000)[0, -1] == pytest.approx(alone, abs=0.03)
+
+
 def test_prediction_checks_the_new_data(posterior):
     with pytest.raises(ValueError, match="columns"):
         posterior.predict([[1.0, 2.0, 3.0]])

@@ -27,6 +27,16 @@ def stream(seed: int, *path: int) -> RngState:
     return np.random.SeedSequence(seed, spawn_key=(len(path), *path)).generate_state(4, np.uint64)
 
 
+def split(rng: RngState, n: int) -> list[RngState]:
+    """Streams for n blocks of work, independent of each other and of what is drawn from `rng` afterwards: whoever does a block, it gets the same numbers.
+
+    >>> [block.shape for block in split(stream(0), 2)]
+    [(4,), (4,)]
+    """
+    entropy = [int(next_bits(rng)) for _ in range(2)]
+    return [np.random.SeedSequence(entropy, spawn_key=(block,)).generate_state(4, np.uint64) for block in range(n)]
+
+
 @compiled
 def next_bits(rng: RngState) -> np.uint64:
     """64 random bits."""

@@ -10,6 +10,7 @@ import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class ArrayWriter:
 
         self.variable = variable
         self.array = zarr.open_array(store=str(folder / variable.name), mode="r+", config={"write_empty_chunks": True})
-        self.step = self.array.chunks[1]
+        self.step, self._growing = self.array.chunks[1], Lock()
         self.base = [0] * n_chains  # the first draw that waits, of each chain
         self.waiting: list[list[Any]] = [[] for _ in range(n_chains)]
 
@@ -85,9 +86,10 @@ class ArrayWriter:
             return base
         end = base + len(waiting)
         block = padded_block(waiting, self.variable)
-        wanted = (self.array.shape[0], max(self.array.shape[1], end), *np.maximum(self.array.shape[2:], block.shape[1:]).tolist())
-        if wanted != self.array.shape:
-            self.array.resize(wanted)
+        with self._growing:  # of several chains that need room, none must take back another's
+            wanted = (self.array.shape[0], max(self.array.shape[1], end), *np.maximum(self.array.shape[2:], block.shape[1:]).tolist())
+            if wanted != self.array.shape:
+                self.array.resize(wanted)
         room = np.full((len(waiting), *self.array.shape[2:]), self.array.fill_value, dtype=self.array.dtype)
         room[tuple(slice(size) for size in block.shape)] = block
         self.array[chain, base:end] = room
