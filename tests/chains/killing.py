@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
 import resumption
 
 import maitre as mt

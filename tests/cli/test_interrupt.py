@@ -15,7 +15,7 @@ import pytest
 
 import maitre as mt
 from maitre.cli import main
-from maitre.cli.folder import ENTRIES
+from maitre.cli.folder import ANSWERS
 from maitre.cli.main import run
 from maitre.data.simulate import gaussian_clusters
 from maitre.engines import interruption
@@ -114,7 +114,7 @@ def test_impatient_presses_keep_the_results(command):
     )
     assert done.returncode == 0, done.stderr
     assert "stopped early" in done.stdout
-    assert sorted(os.listdir("answer")) == sorted(ENTRIES)
+    assert {*ANSWERS, "COMMIT.json"} <= set(os.listdir("answer"))
 
 
 def test_several_presses_outside_a_run_are_one():

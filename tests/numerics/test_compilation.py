@@ -127,13 +127,24 @@ def test_importing_maitre_where_nothing_can_be_written(tmp_path, writable):
     assert done.stderr.count("\n") == (0 if writable else 1)
 
 
-def test_the_tag_is_of_every_source(tmp_path, monkeypatch):
+def test_the_tag_covers_what_is_compiled_and_all_that_it_imports(tmp_path, monkeypatch):
+    """In whatever folder; what neither compiles nor is imported by what does changes nothing."""
     (tmp_path / "deep" / "deeper").mkdir(parents=True)
     (tmp_path / "__pycache__").mkdir()
     monkeypatch.setattr(compilation, "_PACKAGE", tmp_path)
+    sources = {
+        "top.py": "from maitre.numerics.compilation import kernel",
+        "deep/kernels.py": "from maitre.numerics.compilation import kernel\nfrom maitre.deep.deeper import (\n    constants,\n)\n",
+        "deep/deeper/constants.py": "SIZE = 3",
+        "other.py": "import maitre.top",
+        "deep/notes.txt": "compilation",
+        "__pycache__/top.py": "from maitre.numerics.compilation import kernel",
+    }
     tags = []
-    for name in ("top.py", "deep/one.py", "deep/deeper/two.py", "deep/notes.txt", "__pycache__/three.py"):
-        (tmp_path / name).write_text(name)
+    for name, text in sources.items():
+        (tmp_path / name).write_text(text)
         tags.append(library_tag.__wrapped__())
-    assert len(set(tags)) == 3
+    assert len(set(tags[:3])) == 3
     assert len(set(tags[2:])) == 1
+    (tmp_path / "deep" / "deeper" / "constants.py").write_text("SIZE = 4")
+    assert library_tag.__wrapped__() != tags[-1]

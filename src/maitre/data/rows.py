@@ -298,10 +298,10 @@ def as_data(data: Any) -> Rows:
     """
     if isinstance(data, Rows):
         return data
+    if sparse.issparse(data):  # first: a matrix in the form of a dictionary of keys is a dictionary
+        return SparseRows(data)
     if data is None or isinstance(data, (str, bytes, dict)):
         raise ValueError(f"the data are {type(data).__name__}; expected an array, a table (DataFrame) or a sparse matrix with one row per point")
-    if sparse.issparse(data):
-        return SparseRows(data)
     if hasattr(data, "to_pandas"):
         data = data.to_pandas()
     if hasattr(data, "columns") or hasattr(data, "to_frame"):

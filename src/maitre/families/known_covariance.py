@@ -160,8 +160,9 @@ class KnownCovarianceStatistics(NamedTuple):
             for k in range(n_slots):
                 out[k] += _from_distances(s.x, s.n, s.total, s.variance, s.shared, s.prior_scale, s.covariance_scale, s.log_jacobian, k, i)
         else:
-            _set_features(s.features, 0, s.x, s.norm, i, s.shared)
-            accumulate_products(s.coefficients, s.features, n_slots, out)
+            n_direct = len(s.variance) // 8 * 8 if s.shared else 0
+            _set_features(s.features, 0, s.x, s.norm, i, s.shared, n_direct)
+            accumulate_products(s.coefficients, s.x, i, n_direct, s.features, n_slots, out)
 
     def scores_in_fours(s) -> bool:
         return True
@@ -173,12 +174,13 @@ class KnownCovarianceStatistics(NamedTuple):
                 for k in range(n_slots):
                     out[row, k] = _from_distances(s.x, s.n, s.total, s.variance, s.shared, s.prior_scale, s.covariance_scale, s.log_jacobian, k, i)
         else:
-            _set_features(s.features, 0, s.x, s.norm, a, s.shared)
-            _set_features(s.features, 1, s.x, s.norm, b, s.shared)
-            _set_features(s.features, 2, s.x, s.norm, c, s.shared)
-            _set_features(s.features, 3, s.x, s.norm, d, s.shared)
+            n_direct = len(s.variance) // 4 * 4 if s.shared else 0
+            _set_features(s.features, 0, s.x, s.norm, a, s.shared, n_direct)
+            _set_features(s.features, 1, s.x, s.norm, b, s.shared, n_direct)
+            _set_features(s.features, 2, s.x, s.norm, c, s.shared, n_direct)
+            _set_features(s.features, 3, s.x, s.norm, d, s.shared, n_direct)
             n_features = len(s.variance) + (2 if s.shared else len(s.variance) + 1)
-            four_products(s.coefficients, s.features, n_features, n_slots, out)
+            four_products(s.coefficients, s.x, a, b, c, d, n_direct, s.features, n_features, n_slots, out)
 
     def prefetch(s, i: int) -> None:
         prefetch_row(s.x, i)
@@ -238,11 +240,11 @@ def _from_distances(
 
 
 @register_jitable(inline="always")  # type: ignore[untyped-decorator]
-def _set_features(features: Floats, row: int, x: Floats, norm: Floats, i: int, shared: bool) -> None:
-    """What the log predictive is linear in; made from the point where it is needed, so that it takes no memory for each point."""
+def _set_features(features: Floats, row: int, x: Floats, norm: Floats, i: int, shared: bool, first: int) -> None:
+    """What the log predictive is linear in, from the feature `first` on, before which it is x itself; made where it is needed, so that it takes no memory for each point."""
     n_dimensions = x.shape[1]
     if shared:
-        for d in range(n_dimensions):
+        for d in range(first, n_dimensions):
             features[row, d] = x[i, d]
         features[row, n_dimensions] = norm[i, 0]
         features[row, n_dimensions + 1] = 1.0

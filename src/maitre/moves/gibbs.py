@@ -31,6 +31,7 @@ from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, first_empty
 
 NOT_A_NUMBER = "the density of point {point} is not a number: its values or the hyper-parameters are too extreme for double precision; rescale the columns, or choose others"
+_AHEAD = 6  # points between asking the memory for one and its visit: more than the four that may be scored at once
 CALM = 64  # points without a move after which four points are scored at once: corrections are then rare
 
 
@@ -63,8 +64,8 @@ def reseat(
     calm, ahead = 0, 4  # points since the last move; how many of the four points scored together are used up
     for t in range(start, len(order)):
         i = order[t]
-        if t + 2 < len(order):
-            prefetch(s, order[t + 2])
+        if t + _AHEAD < len(order):
+            prefetch(s, order[t + _AHEAD])
         if ahead == 4 and calm >= CALM and scores_in_fours(s) and t + 4 <= len(order):
             log_predictive_four(s, order[t], order[t + 1], order[t + 2], order[t + 3], n_slots, scores)
             ahead = 0

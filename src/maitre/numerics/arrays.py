@@ -123,17 +123,21 @@ def _compiled_accumulate_row(out: Floats, row: int, k: int, value: float) -> Non
     _add_at(out, row, k, value)
 
 
-def accumulate_products(coefficients: Floats, features: Floats, n_slots: int, out: Floats) -> None:
-    """out[k] += Σ_f coefficients[f, k] · features[0, f] for k < n_slots; the number of features is a multiple of 8."""
-    out[:n_slots] += features[0] @ coefficients[:, :n_slots]
+def accumulate_products(coefficients: Floats, x: Floats, i: int, n_direct: int, features: Floats, n_slots: int, out: Floats) -> None:
+    """out[k] += Σ_f coefficients[f, k] · feature f for k < n_slots: the first `n_direct`, a multiple of 8, are x[i], the rest features[0]; in all a multiple of 8."""
+    out[:n_slots] += x[i, :n_direct] @ coefficients[:n_direct, :n_slots] + features[0, n_direct:] @ coefficients[n_direct:, :n_slots]
 
 
 @compiled_form_of(accumulate_products)
-def _accumulate_products(coefficients: Floats, features: Floats, n_slots: int, out: Floats) -> None:
+def _accumulate_products(coefficients: Floats, x: Floats, i: int, n_direct: int, features: Floats, n_slots: int, out: Floats) -> None:
     """Eight features a pass: eight multiply-adds for one load and store of out[k]."""
     for f in range(0, features.shape[1], 8):
-        x0, x1, x2, x3 = features[0, f], features[0, f + 1], features[0, f + 2], features[0, f + 3]
-        x4, x5, x6, x7 = features[0, f + 4], features[0, f + 5], features[0, f + 6], features[0, f + 7]
+        if f < n_direct:
+            x0, x1, x2, x3 = x[i, f], x[i, f + 1], x[i, f + 2], x[i, f + 3]
+            x4, x5, x6, x7 = x[i, f + 4], x[i, f + 5], x[i, f + 6], x[i, f + 7]
+        else:
+            x0, x1, x2, x3 = features[0, f], features[0, f + 1], features[0, f + 2], features[0, f + 3]
+            x4, x5, x6, x7 = features[0, f + 4], features[0, f + 5], features[0, f + 6], features[0, f + 7]
         for k in range(n_slots):
             low = (x0 * fetch(coefficients, f, k) + x1 * fetch(coefficients, f + 1, k)) + (
                 x2 * fetch(coefficients, f + 2, k) + x3 * fetch(coefficients, f + 3, k)
@@ -144,13 +148,19 @@ def _accumulate_products(coefficients: Floats, features: Floats, n_slots: int, o
             accumulate(out, k, low + high)
 
 
-def four_products(coefficients: Floats, features: Floats, n_features: int, n_slots: int, out: Floats) -> None:
-    """out[0..3, k] = Σ_f coefficients[f, k] · features[0..3, f] over the first `n_features`; what follows up to a multiple of 4 must be zero."""
-    out[:, :n_slots] = features[:, :n_features] @ coefficients[:n_features, :n_slots]
+def four_products(
+    coefficients: Floats, x: Floats, a: int, b: int, c: int, d: int, n_direct: int, features: Floats, n_features: int, n_slots: int, out: Floats
+) -> None:
+    """out[0..3, k] = Σ_f coefficients[f, k] · feature f of the points a, b, c, d over `n_features`: the first `n_direct`, a multiple of 4, are rows of x, the rest
+    features[0..3]; what follows up to a multiple of 4 must be zero."""
+    rest = features[:, n_direct:n_features] @ coefficients[n_direct:n_features, :n_slots]
+    out[:, :n_slots] = x[[a, b, c, d], :n_direct] @ coefficients[:n_direct, :n_slots] + rest
 
 
 @compiled_form_of(four_products)
-def _four_products(coefficients: Floats, features: Floats, n_features: int, n_slots: int, out: Floats) -> None:
+def _four_products(
+    coefficients: Floats, x: Floats, a: int, b: int, c: int, d: int, n_direct: int, features: Floats, n_features: int, n_slots: int, out: Floats
+) -> None:
     """Four features of four points a pass: each coefficient is loaded once for sixteen multiply-adds in all."""
     for k in range(n_slots):
         out[0, k] = 0.0
@@ -158,10 +168,16 @@ def _four_products(coefficients: Floats, features: Floats, n_features: int, n_sl
         out[2, k] = 0.0
         out[3, k] = 0.0
     for f in range(0, n_features, 4):
-        a0, a1, a2, a3 = features[0, f], features[0, f + 1], features[0, f + 2], features[0, f + 3]
-        b0, b1, b2, b3 = features[1, f], features[1, f + 1], features[1, f + 2], features[1, f + 3]
-        c0, c1, c2, c3 = features[2, f], features[2, f + 1], features[2, f + 2], features[2, f + 3]
-        d0, d1, d2, d3 = features[3, f], features[3, f + 1], features[3, f + 2], features[3, f + 3]
+        if f < n_direct:
+            a0, a1, a2, a3 = x[a, f], x[a, f + 1], x[a, f + 2], x[a, f + 3]
+            b0, b1, b2, b3 = x[b, f], x[b, f + 1], x[b, f + 2], x[b, f + 3]
+            c0, c1, c2, c3 = x[c, f], x[c, f + 1], x[c, f + 2], x[c, f + 3]
+            d0, d1, d2, d3 = x[d, f], x[d, f + 1], x[d, f + 2], x[d, f + 3]
+        else:
+            a0, a1, a2, a3 = features[0, f], features[0, f + 1], features[0, f + 2], features[0, f + 3]
+            b0, b1, b2, b3 = features[1, f], features[1, f + 1], features[1, f + 2], features[1, f + 3]
+            c0, c1, c2, c3 = features[2, f], features[2, f + 1], features[2, f + 2], features[2, f + 3]
+            d0, d1, d2, d3 = features[3, f], features[3, f + 1], features[3, f + 2], features[3, f + 3]
         for k in range(n_slots):
             w0, w1, w2, w3 = fetch(coefficients, f, k), fetch(coefficients, f + 1, k), fetch(coefficients, f + 2, k), fetch(coefficients, f + 3, k)
             accumulate_row(out, 0, k, (a0 * w0 + a1 * w1) + (a2 * w2 + a3 * w3))
@@ -192,3 +208,4 @@ def _prefetch_row(matrix: Floats, i: int) -> None:
     address = matrix.ctypes.data + 8 * i * n_columns
     for offset in range(0, 8 * n_columns, 64):
         _prefetch_address(address + offset)
+    _prefetch_address(address + 8 * n_columns - 8)  # a row that does not begin with a cache line may end in one more

@@ -104,8 +104,9 @@ class State(ABC):
 
     def kept(self) -> dict[str, Any]:
         """What a draw keeps: log joint, number of clusters, labels, and the variables that are declared so."""
-        summary = {"log_joint": self.log_joint, "n_clusters": float(self.n_clusters), "labels": self.canonical_labels()}
-        values = summary | self.variables()
+        values = {"log_joint": self.log_joint, "n_clusters": float(self.n_clusters)} | self.variables()
+        if "labels" not in values:
+            values["labels"] = self.canonical_labels()
         return {variable.name: values[variable.name] for variable in self.kept_variables(self.model)}
 
     @classmethod
