@@ -9,6 +9,7 @@ Blackman & Vigna (2021), Scrambled linear pseudorandom number generators; Marsag
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,8 @@ def split(rng: RngState, n: int) -> list[RngState]:
     [(4,), (4,)]
     """
     entropy = [int(next_bits(rng)) for _ in range(2)]
-    return [np.random.SeedSequence(entropy, spawn_key=(block,)).generate_state(4, np.uint64) for block in range(n)]
+    blocks: list[Any] = [np.random.SeedSequence(entropy, spawn_key=(block,)).generate_state(4, np.uint64) for block in range(n)]
+    return blocks
 
 
 @compiled
