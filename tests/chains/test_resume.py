@@ -102,6 +102,22 @@ def test_longer_than_planned(tmp_path):
         mt.resume(tmp_path / "run", draws=30)
 
 
+def test_stopped_again_and_again(tmp_path, monkeypatch):
+    """A resumed run that is stopped at once has lost nothing; in the end the draws are those of a run that was never stopped."""
+    resumption.stopped_run(tmp_path / "run", 38)
+    monkeypatch.setattr("maitre.chains.run.Clock", resumption.Stopping)
+    for after in (1, 3, 5):
+        monkeypatch.setattr(resumption.Stopping, "after", after)
+        again = mt.resume(tmp_path / "run", threads=1, progress=False)
+        assert again.labels.shape[1] >= 18
+        assert again.interrupted
+    monkeypatch.undo()
+    monkeypatch.setattr("maitre.chains.chain.commit_every", lambda n: resumption.EVERY)
+    expected = whole()
+    np.testing.assert_array_equal(np.asarray(again.labels), expected.labels[:, : again.labels.shape[1]])
+    np.testing.assert_array_equal(np.asarray(mt.resume(tmp_path / "run", progress=False).labels), expected.labels)
+
+
 def test_a_saved_posterior_goes_on(tmp_path):
     whole(family="NormalInverseGamma").save(tmp_path / "saved")
     longer = mt.resume(tmp_path / "saved", draws=40, progress=False)

@@ -16,7 +16,7 @@ from maitre.engines.base import SERIAL, Engine
 from maitre.model import Model
 from maitre.moves import Composed, state_of
 from maitre.numerics.rng import stream
-from maitre.posterior.folder import Checkpoint
+from maitre.posterior.commits import Checkpoint
 from maitre.states.base import State
 
 

@@ -1,11 +1,11 @@
-"""Where draws go: memory, or a run folder (`maitre.posterior.folder.RunFolder`, which has the same three methods)."""
+"""Where draws go: memory, or a run folder (`maitre.posterior.folder.RunFolder`, which has the same methods)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from maitre.posterior.folder import Checkpoint
+from maitre.posterior.commits import Checkpoint
 from maitre.posterior.stored import in_memory
 from maitre.states.base import Variable
 
@@ -14,6 +14,10 @@ MEMORY_BUDGET = 512 * 2**20
 
 class Recorder(Protocol):
     """What a run tells of its chains. Different chains may call at once."""
+
+    def n_kept(self) -> list[int]:
+        """How many draws of each chain there are already."""
+        ...
 
     def keep(self, chain: int, draw: int, values: Mapping[str, Any]) -> None:
         """A draw of a chain."""
@@ -31,6 +35,10 @@ class Memory:
         self.variables = variables
         self.values: list[dict[str, list[Any]]] = [{v.name: [] for v in variables} for _ in range(n_chains)]
         self.kinds = {v.name: v.dtype for v in variables if v.over != "scalar"}
+
+    def n_kept(self) -> list[int]:
+        """None yet."""
+        return [0] * len(self.values)
 
     def keep(self, chain: int, draw: int, values: Mapping[str, Any]) -> None:
         """A draw of a chain."""

@@ -21,7 +21,8 @@ from maitre.engines.base import Engine
 from maitre.engines.cores import n_cores
 from maitre.model import Model
 from maitre.moves import Composed, resolve, state_of
-from maitre.posterior.folder import Checkpoint, Configuration, RunFolder, Stored, read_run
+from maitre.posterior.commits import Checkpoint
+from maitre.posterior.folder import Configuration, RunFolder, Stored, read_run
 from maitre.posterior.posterior import Posterior
 from maitre.posterior.stored import StoredArray, in_memory
 
@@ -73,7 +74,7 @@ class Run:
     def __call__(self) -> Posterior:
         """Run to the end, or until it is stopped."""
         n_chains, total = self.settings.chains, self.settings.n_iterations
-        self.chains, self.n_kept = [None] * n_chains, [self.settings.draws_at(c.iteration) if c else 0 for c in self.checkpoints]
+        self.chains, self.n_kept = [None] * n_chains, self.recorder.n_kept()
         stop, clock = Event(), Clock(self.conditions.time_budget)
         threads = self.conditions.threads or (max(n_chains, n_cores()) if self.conditions.time_budget else None)
         engine, self.n_block_workers = share(threads, n_chains)
@@ -87,14 +88,14 @@ class Run:
 
     def _work(self, number: int, stop: Event, clock: Clock, bar: Progress) -> None:
         """One chain, on a thread; stops early when `stop` is set or time is up."""
-        if stop.is_set() and number > 0:
+        where = self.checkpoints[number]
+        if where is None and stop.is_set() and number > 0:
             return
-        where, folder = self.checkpoints[number], self.recorder
         if where is None:
             chain = begin(self.model, self.settings, number, self.moves, stop)
         else:
             chain = go_on(self.model, self.settings, number, self.moves, where)
-            folder.go_on(number, self.n_kept[number])
+            self.recorder.go_on(number, self.settings.draws_at(where.iteration))
         self.chains[number] = chain
         with engine_named("threads", self.n_block_workers) as engine:
             self._follow(chain, where, engine, lambda: stop.is_set() or clock.is_up(), bar)
@@ -105,7 +106,7 @@ class Run:
         for draw in advance(chain, engine):
             if draw >= 0:
                 self.recorder.keep(number, draw, chain.state.kept())
-                self.n_kept[number] = draw + 1
+                self.n_kept[number] = max(self.n_kept[number], draw + 1)
             if chain.checkpoint is not where and chain.checkpoint is not None:
                 where = chain.checkpoint
                 self.recorder.checkpoint(number, where)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from maitre.posterior.folder import COMMIT, check_writable
+from maitre.posterior.commits import COMMIT
+from maitre.posterior.folder import check_writable
 
 ANSWERS = ("labels.csv", "clusters.png", "summary.txt", "summary.json")
 

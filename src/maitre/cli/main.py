@@ -45,7 +45,7 @@ try:
     from maitre.cli.resume import resume_run
     from maitre.cli.search import search_file
     from maitre.engines.interruption import forget_presses, interrupt
-    from maitre.posterior.folder import COMMIT
+    from maitre.posterior.commits import COMMIT
 except KeyboardInterrupt:  # the command has hardly begun
     sys.exit(130)
 except (MemoryError, ImportError, OSError) as error:

@@ -12,8 +12,6 @@ may grow. A kill at any moment therefore leaves the last commit whole. Everythin
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import os
 import shutil
@@ -23,28 +21,30 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from maitre.data.rows import KINDS, Rows, TableRows, as_data
 from maitre.model import Model
+from maitre.posterior.commits import (
+    COMMIT,
+    ChainProgress,
+    Checkpoint,
+    Commit,
+    checkpoint_bytes,
+    damaged,
+    read_checkpoint,
+    replace_file,
+    sha256,
+    sha256_of,
+)
 from maitre.posterior.described import class_at, described, path_of, restored
 from maitre.posterior.stored import ArrayWriter, StoredArray, create_array, metadata_digest
 from maitre.states.base import State, Variable
 
-FORMAT = 2
-COMMIT = "COMMIT.json"
 _PACE = 1.0  # seconds between two checkpoints of a chain on disk, at least
 _SHARE = 60.0  # and so many times as long as writing one took: at most one or two per cent of the time
-
-
-class Checkpoint(NamedTuple):
-    """A chain at one moment: the variables of its committed state, what its moves remember, and how many iterations it has done."""
-
-    iteration: int
-    values: dict[str, Any]
-    memory: dict[str, Any]
 
 
 @dataclass
@@ -61,79 +61,6 @@ class Configuration:
     def kept(self) -> tuple[Variable, ...]:
         """What draws keep."""
         return self.state.kept_variables(self.model)
-
-
-@dataclass
-class ChainProgress:
-    """How far a chain is on disk."""
-
-    draws: int = 0
-    iteration: int = 0
-    checkpoint: str | None = None
-    sha256: str | None = None
-
-
-@dataclass
-class Commit:
-    """What the commit point says."""
-
-    generation: str
-    files: dict[str, str]  # hashes of the files that never change
-    chains: list[ChainProgress]
-    draws: int  # how many of each chain are wanted
-    arrays: dict[str, list[Any]] = field(default_factory=dict)  # a hash of what each array says of itself, and the shape of a draw
-    outcome: dict[str, Any] = field(default_factory=dict)  # finished, interrupted, summary of the moves
-
-    def to_bytes(self) -> bytes:
-        body = {"format": FORMAT, **asdict(self)}
-        return json.dumps(body | {"checksum": _sha256(json.dumps(body, sort_keys=True).encode())}, indent=1).encode()
-
-    @classmethod
-    def read(cls, path: Path) -> Commit:
-        """The commit of a run folder, or an error that says why it cannot be used."""
-        file = path / COMMIT
-        if not file.is_file():
-            raise FileNotFoundError(
-                f"{str(path)!r} is not a saved result or run: expected a folder that mt.sample(store=…), Posterior.save or `maitre fit` wrote"
-            )
-        try:
-            body = json.loads(file.read_bytes())
-            version, checksum = body.get("format"), body.pop("checksum")
-        except (ValueError, AttributeError, KeyError):
-            raise damaged(path, f"{COMMIT} is not readable") from None
-        if version != FORMAT:
-            raise ValueError(f"{str(path)!r} has format {version!r}; this version reads format {FORMAT}")
-        if checksum != _sha256(json.dumps(body, sort_keys=True).encode()):
-            raise damaged(path, f"{COMMIT} has been changed")
-        del body["format"]
-        return cls(**(body | {"chains": [ChainProgress(**chain) for chain in body["chains"]]}))
-
-
-def damaged(path: Path, reason: str) -> ValueError:
-    """The error for a folder that cannot be trusted any more."""
-    return ValueError(f"the run in {str(path)!r} is damaged ({reason}): restore the folder from a copy, or sample again")
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _sha256_of(file: Path) -> str:
-    digest = hashlib.sha256()
-    with file.open("rb") as source:
-        while block := source.read(2**22):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def replace_file(file: Path, content: bytes) -> None:
-    """Write a file in one step: a reader sees the old content or the new, never a half."""
-    unfinished = file.with_name(f".{file.name}.unfinished")
-    with unfinished.open("wb") as target:
-        target.write(content)
-        target.flush()
-        os.fsync(target.fileno())
-    os.replace(unfinished, file)
 
 
 @contextmanager
@@ -239,7 +166,7 @@ class RunFolder:
         replace_file(folder / "config.json", json.dumps(body, indent=1).encode())
         if arrays:
             np.savez(folder / "arrays.npz", **arrays)
-        return {file.name: _sha256_of(file) for file in sorted(folder.iterdir()) if file.is_file()}
+        return {file.name: sha256_of(file) for file in sorted(folder.iterdir()) if file.is_file()}
 
     @classmethod
     def reopen(cls, path: Path, config: Configuration, n_draws: int) -> tuple[RunFolder, list[Checkpoint | None]]:
@@ -253,6 +180,10 @@ class RunFolder:
             checkpoints = [read_checkpoint(path, run.generation, chain) for chain in run.commit.chains]
             run._open(len(run.commit.chains))
         return run, checkpoints
+
+    def n_kept(self) -> list[int]:
+        """How many draws of each chain are on disk."""
+        return [chain.draws for chain in self.commit.chains]
 
     def go_on(self, chain: int, made: int) -> None:
         """The chain goes on from a checkpoint at which it had made so many draws."""
@@ -283,7 +214,7 @@ class RunFolder:
                 replace_file(self.generation / name, content)
             with self._mutex:
                 before = self.commit.chains[chain]
-                self.commit.chains[chain] = ChainProgress(max(draws, before.draws), checkpoint.iteration, name, _sha256(content))
+                self.commit.chains[chain] = ChainProgress(max(draws, before.draws), checkpoint.iteration, name, sha256(content))
                 self._publish()
                 if before.checkpoint not in (None, name):
                     (self.generation / str(before.checkpoint)).unlink(missing_ok=True)
@@ -301,7 +232,7 @@ class RunFolder:
                 progress.draws = self.write(number)
                 if number < len(checkpoints) and checkpoints[number] is not None:
                     content = checkpoint_bytes(checkpoints[number])
-                    progress.iteration, progress.sha256 = checkpoints[number].iteration, _sha256(content)
+                    progress.iteration, progress.sha256 = checkpoints[number].iteration, sha256(content)
                     progress.checkpoint = f"chain-{number}-{progress.iteration}.npz"
                     replace_file(self.generation / progress.checkpoint, content)
 
@@ -363,35 +294,6 @@ def _locked(path: Path) -> Any:
 # -- reading --------------------------------------------------------------------------------------------------------------------------------
 
 
-def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
-    """A checkpoint as a .npz file."""
-    memory = np.frombuffer(json.dumps(checkpoint.memory, default=_plain).encode(), dtype=np.uint8)
-    content = io.BytesIO()
-    np.savez(content, iteration=checkpoint.iteration, memory=memory, **{f"value.{name}": value for name, value in checkpoint.values.items()})
-    return content.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise ValueError(f"a move remembers {type(value).__name__}, which cannot be written down: only numbers, texts, lists and arrays can")
-
-
-def read_checkpoint(path: Path, generation: Path, chain: ChainProgress) -> Checkpoint | None:
-    """Where a chain stands, or None if it has not begun."""
-    if chain.checkpoint is None:
-        return None
-    file = generation / chain.checkpoint
-    content = file.read_bytes() if file.is_file() else b""
-    if _sha256(content) != chain.sha256:
-        raise damaged(path, f"{chain.checkpoint} is missing or has been changed")
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        values = {name[6:]: arrays[name] for name in arrays.files if name.startswith("value.")}
-        return Checkpoint(int(arrays["iteration"]), values, json.loads(arrays["memory"].tobytes()))
-
-
 @dataclass
 class Stored:
     """A run as read from disk."""
@@ -427,7 +329,7 @@ def _read_configuration(path: Path, commit: Commit, data: Any) -> Configuration:
     generation = path / commit.generation
     for name, digest in commit.files.items():
         file = generation / name
-        if not file.is_file() or _sha256_of(file) != digest:
+        if not file.is_file() or sha256_of(file) != digest:
             raise damaged(path, f"{name} is missing or has been changed")
     for name, (digest, _) in commit.arrays.items():
         try:

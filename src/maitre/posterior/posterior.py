@@ -11,8 +11,8 @@ import numpy as np
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints
 from maitre.posterior import prediction
+from maitre.posterior.commits import COMMIT
 from maitre.posterior.diagnostics import effective_sample_size, split_r_hat
-from maitre.posterior.folder import COMMIT
 from maitre.posterior.saving import save
 from maitre.posterior.together import certainty, evenly_spaced, similarity
 from maitre.states.base import State
