@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import maitre as mt
 from maitre.cli import main
 from maitre.cli.folder import ANSWERS
 from maitre.cli.main import run
@@ -50,9 +49,13 @@ def test_while_a_file_is_read(command, capsys, monkeypatch):
 
 
 def test_while_results_are_written(capsys, monkeypatch):
-    monkeypatch.setattr(mt.Posterior, "save", pressing)
-    assert told(capsys, "fit", "points.csv", "-q", *FAST) == "maitre: interrupted; nothing was written\n"
-    assert os.listdir() == ["points.csv"]
+    """The draws are on disk by then, and a resumed run writes the answers."""
+    left = "the draws so far are in 'points-maitre': go on with maitre resume points-maitre"
+    with monkeypatch.context() as patched:
+        patched.setattr("maitre.cli.job.write_table", pressing)
+        assert told(capsys, "fit", "points.csv", "-q", *FAST) == f"maitre: interrupted; {left}\n"
+    run(["resume", "points-maitre", "-q"])
+    assert {*ANSWERS, "COMMIT.json"} <= set(os.listdir("points-maitre"))
 
 
 def test_when_results_have_been_written():
@@ -233,9 +236,3 @@ def test_files_larger_than_memory(kind):
         "parquet": lambda: pd.DataFrame(values).add_prefix("x").to_parquet("large.parquet"),
     }[kind]()
     scarce(20, "fit", f"large.{kind}", *FAST)
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits of memory are set as on Linux")
-@pytest.mark.parametrize("command", [["fit", *FAST, "--draws", "100000000"], ["fit", *FAST, "--draws", "1000000000000"]])
-def test_draws_larger_than_memory(command):
-    scarce(600, command[0], "points.csv", *command[1:])
