@@ -80,3 +80,12 @@ def _shuffled(state):
     order = np.arange(3)
     shuffle(order, state)
     return order
+
+
+def test_streams_of_iterations_are_as_good_as_one_stream():
+    """First numbers of the streams of successive iterations: uniform, and uncorrelated from one to the next and between chains."""
+    first = np.array([[random.uniform(random.stream_at(key, t)) for t in range(20_000)] for key in (random.stream(0, 0, 0), random.stream(0, 1, 0))])
+    for values in first:
+        assert stats.kstest(values, "uniform").pvalue > 1e-3
+        assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 4.0 / np.sqrt(20_000)
+    assert abs(np.corrcoef(first)[0, 1]) < 4.0 / np.sqrt(20_000)

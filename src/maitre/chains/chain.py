@@ -15,7 +15,7 @@ from maitre.chains.starts import start
 from maitre.engines.base import SERIAL, Engine
 from maitre.model import Model
 from maitre.moves import Composed, state_of
-from maitre.numerics.rng import stream
+from maitre.numerics.rng import stream, stream_at
 from maitre.posterior.commits import Checkpoint
 from maitre.states.base import State
 
@@ -62,7 +62,7 @@ def advance(chain: Chain, engine: Engine = SERIAL) -> Iterator[int]:
     `burn_in` iterations come first, then the moves' schedule is frozen, and of `draws · thin` more every `thin`-th is a draw.
     """
     settings, every = chain.settings, commit_every(chain.model.n)
-    burn_in = int(settings.burn_in or 0)
+    burn_in, key = int(settings.burn_in or 0), stream(settings.seed, chain.number, 0)
     chain.state.engine = engine  # type: ignore[attr-defined]
     while chain.iteration < settings.n_iterations:
         if chain.iteration % every == 0:
@@ -73,7 +73,7 @@ def advance(chain: Chain, engine: Engine = SERIAL) -> Iterator[int]:
             chain.moves.burn_in(chain.iteration / burn_in)
         elif chain.iteration == burn_in:
             chain.moves.freeze()
-        chain.moves.step(chain.state, stream(settings.seed, chain.number, chain.iteration))
+        chain.moves.step(chain.state, stream_at(key, chain.iteration))
         chain.iteration += 1
         done = chain.iteration - burn_in
         yield done // settings.thin - 1 if done > 0 and done % settings.thin == 0 else -1

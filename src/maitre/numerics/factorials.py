@@ -28,6 +28,8 @@ def log_rising(a: Any, n: Any, log_a: Any = None) -> Floats:
     >>> float(log_rising(1e300, 2)) == 2 * float(np.log(1e300))
     True
     """
+    if np.ndim(a) == 0 and 1e-3 < a < _LARGE:  # the usual case, and cheap
+        return np.asarray(gammaln(a + np.asarray(n, dtype=np.float64)) - gammaln(a), dtype=np.float64)
     a, n = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(n, dtype=np.float64))
     log_a = np.log(a) if log_a is None else np.broadcast_to(log_a, a.shape)
     large = a >= _LARGE

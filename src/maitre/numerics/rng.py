@@ -28,6 +28,17 @@ def stream(seed: int, *path: int) -> RngState:
     return np.random.SeedSequence(seed, spawn_key=(len(path), *path)).generate_state(4, np.uint64)
 
 
+def stream_at(key: RngState, number: int) -> RngState:
+    """The stream of a number, e.g. of an iteration, below the path whose stream is the key: as `stream`, at a fraction of its cost.
+
+    >>> bool((stream_at(stream(0), 3) == stream_at(stream(0), 3)).all()), bool((stream_at(stream(0), 3) == stream_at(stream(0), 4)).any())
+    (True, False)
+    """
+    words: RngState = np.empty(4, dtype=np.uint64)
+    _mix(key, number, words)
+    return words
+
+
 def split(rng: RngState, n: int) -> list[RngState]:
     """Streams for n blocks of work, independent of each other and of what is drawn from `rng` afterwards: whoever does a block, it gets the same numbers.
 
@@ -53,6 +64,18 @@ def next_bits(rng: RngState) -> np.uint64:
     rng[2] = s2 ^ shifted
     rng[3] = (s3 << np.uint64(45)) | (s3 >> np.uint64(19))
     return result
+
+
+@compiled
+def _mix(key: RngState, number: int, words: RngState) -> None:
+    """SplitMix64 (Steele, Lea & Flood 2014), by which xoshiro's authors seed it, from the number and all words of the key."""
+    z = np.uint64(number) * np.uint64(0xD1342543DE82EF95)
+    for j in range(4):
+        z = (z ^ key[j]) + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+        words[j] = z
 
 
 @compiled

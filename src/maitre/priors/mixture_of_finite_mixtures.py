@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 from maitre.numerics.arguments import number
 from maitre.numerics.arrays import Floats
@@ -22,7 +22,7 @@ from maitre.numerics.factorials import digamma_rise, log_rising
 from maitre.priors.base import GibbsTypePrior
 
 _NEGLIGIBLE = 45.0  # terms e^−45 below the largest change nothing in double precision
-_FIRST = 256  # terms that are enough in most cases
+_FIRST = (256, 512, 1024)  # terms that are enough in most cases
 _ONE_BY_ONE = 4096  # terms beyond these, if there are many more, are integrated over
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _PANELS = 256
@@ -82,16 +82,26 @@ class MixtureOfFiniteMixtures(GibbsTypePrior):
         return max(0.0, math.floor(peak - _crossing(lambda gap: float(self._log_terms(n, k, max(peak - gap, 0.0))) > floor, 0.0)) - 1.0), last
 
     def log_v(self, n: int, k: npt.NDArray[np.int64]) -> Floats:
-        """A few hundred terms where they are enough; otherwise as many as count."""
+        """The first terms where they are enough, as many for each K; otherwise those that count."""
         values = np.empty(len(k))
         for chunk in np.array_split(np.arange(len(k)), max(1, len(k) // 64)):
-            some = k[chunk].astype(np.float64)
-            terms = self._log_terms(n, some[:, None], np.arange(float(_FIRST)))
-            enough = terms[:, -1] < terms.max(axis=1) - _NEGLIGIBLE
+            for n_terms in _FIRST:
+                terms = self._first_terms(n, k[chunk], n_terms)
+                enough = terms[:, -1] < terms.max(axis=1) - _NEGLIGIBLE
+                if enough.all():
+                    break
             values[chunk] = logsumexp(terms, axis=1)
             for position in np.flatnonzero(~enough):
-                values[chunk[position]] = self._log_sum(n, float(some[position]))
+                values[chunk[position]] = self._log_sum(n, float(k[chunk[position]]))
         return values
+
+    def _first_terms(self, n: int, k: npt.NDArray[np.int64], n_terms: int) -> Floats:
+        """The terms with 0, 1, … unused components, a row for each K. But for k!/(k−K)! they depend on the number of components alone, which neighbours share."""
+        lowest = int(k.min())
+        components = np.arange(lowest, int(k.max()) + n_terms, dtype=np.float64)
+        log_p = math.log(self.geometric) + (components - 1.0) * math.log1p(-self.geometric)
+        shared = gammaln(components + 1.0) + log_p - log_rising(np.minimum(float(self.weight) * components, _LARGEST), n)  # type: ignore[arg-type]
+        return np.lib.stride_tricks.sliding_window_view(shared, n_terms)[k - lowest] - gammaln(np.arange(n_terms) + 1.0)
 
     def v_table(self, n: int, k_max: int) -> Floats:
         return _table(self, n, k_max).copy()
