@@ -9,6 +9,7 @@ from scipy.special import digamma, gammaln
 
 from maitre.numerics.arrays import Floats
 
+_USUAL = 1e3
 _LARGE = 16.0  # from here on Stirling's series is exact in double precision
 
 
@@ -28,7 +29,7 @@ def log_rising(a: Any, n: Any, log_a: Any = None) -> Floats:
     >>> float(log_rising(1e300, 2)) == 2 * float(np.log(1e300))
     True
     """
-    if np.ndim(a) == 0 and 1e-3 < a < _LARGE:  # the usual case, and cheap
+    if _usual(a):
         return np.asarray(gammaln(a + np.asarray(n, dtype=np.float64)) - gammaln(a), dtype=np.float64)
     a, n = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(n, dtype=np.float64))
     log_a = np.log(a) if log_a is None else np.broadcast_to(log_a, a.shape)
@@ -39,6 +40,11 @@ def log_rising(a: Any, n: Any, log_a: Any = None) -> Floats:
     return np.asarray(np.where(large, far, near), dtype=np.float64)
 
 
+def _usual(a: Any) -> bool:
+    """Whether differences of log-gamma functions keep eleven digits, at a fraction of the cost."""
+    return 1e-3 < a < _USUAL if np.ndim(a) == 0 else bool(np.size(a)) and np.min(a) > 1e-3 and np.max(a) < _USUAL
+
+
 def _log1p_less(x: Floats) -> Floats:
     """log(1 + x) − x for x ≥ 0, by its series where x is small."""
     series = x * x * (-1.0 / 2.0 + x * (1.0 / 3.0 + x * (-1.0 / 4.0 + x * (1.0 / 5.0 + x * (-1.0 / 6.0 + x * (1.0 / 7.0))))))
@@ -47,6 +53,8 @@ def _log1p_less(x: Floats) -> Floats:
 
 def digamma_rise(a: Any, n: Any) -> Floats:
     """ψ(a + n) − ψ(a), the slope of log (a)_n↑ in a, for a > 0 and n ≥ 0."""
+    if _usual(a):
+        return np.asarray(digamma(a + n) - digamma(a), dtype=np.float64)
     a, n = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(n, dtype=np.float64))
     large = a >= _LARGE
     x, small = np.where(large, a, _LARGE), np.where(large, 1.0, a)

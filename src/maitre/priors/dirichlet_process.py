@@ -62,7 +62,8 @@ def _where(rises: Callable[[Floats], Any], low: Floats, high: Floats) -> Floats:
     """By bisection, where each of several decreasing signs changes."""
     for _ in range(70):
         middle = 0.5 * (low + high)
-        low, high = np.where(rises(middle), middle, low), np.where(rises(middle), high, middle)
+        rising = rises(middle)
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
     return 0.5 * (low + high)
 
 
