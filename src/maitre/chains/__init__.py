@@ -1,1 +1,1 @@
-"""The loop of a chain, the storage of its draws, and its progress bar."""
+"""A chain as a value, where it starts, advancing it, running several of them into a posterior, and their progress bar."""
