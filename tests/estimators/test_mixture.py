@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maitre as mt
 from maitre.data.simulate import gaussian_clusters
+from maitre.model import Model
 
 FAST = {"draws": 60, "burn_in": 60}
 
@@ -54,20 +55,27 @@ def test_scores_are_log_densities():
 def mixed_table():
     rng = np.random.default_rng(1)
     group = np.repeat([0, 1], 40)
-    table = pd.DataFrame({"height": 10.0 * group + rng.normal(size=80), "colour": np.where(group, "red", "blue"), "round": group == 0})
+    table = pd.DataFrame({"height": 10.0 * group + rng.normal(size=80), "colour": np.where(group, "red", "blue")})
     table.loc[3, "height"] = np.nan
     table.loc[5, "colour"] = None
     return table, group
 
 
-def test_tables_with_text_truth_values_and_gaps():
+def test_tables_with_text_and_gaps():
     table, group = mixed_table()
     mixture = mt.DPMixture(random_state=0, **FAST).fit(table)
     assert adjusted_rand_score(group, mixture.labels_) > 0.95
     assert list(mixture.feature_names_in_) == list(table.columns)
     assert np.mean(mixture.predict(table) == mixture.labels_) > 0.95
     with pytest.raises(ValueError, match="feature names should match"):
-        mixture.predict(table[["colour", "height", "round"]])
+        mixture.predict(table[["colour", "height"]])
+
+
+def test_every_kind_of_column_has_its_family():
+    table, group = mixed_table()
+    model = Model.of(table.assign(round=group == 0))
+    kinds = {type(family).__name__: columns for columns, family in model.family.groups}
+    assert kinds == {"NormalInverseGamma": ("height",), "Categorical": ("colour",), "BetaBernoulli": ("round",)}
 
 
 def test_arrays_with_gaps():

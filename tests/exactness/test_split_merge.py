@@ -29,7 +29,7 @@ def matrix_of(model, scans, n_points=None):
 @pytest.mark.parametrize("prior", ALL_PRIORS, ids=str)
 def test_every_prior(prior, method):
     example = FAMILIES["KnownCovarianceGaussian"].EXAMPLES[0]
-    n = 3 if method == "restricted-1" and not isinstance(prior, DirichletProcess) else 4
+    n = 3 if method == "restricted-1" else 4
     assert_invariant(*matrix_of(Model.of(example.data[:n], example.family, prior), METHODS[method]))
 
 
@@ -39,6 +39,13 @@ def test_every_family(family, method):
     example = FAMILIES[family].EXAMPLES[-1]
     n = 4 if method == "sams" else 3
     assert_invariant(*matrix_of(Model.of(example.data[:n], example.family, DirichletProcess(0.9)), METHODS[method]))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("prior", ALL_PRIORS, ids=str)
+def test_every_prior_with_four_points_and_a_restricted_scan(prior):
+    example = FAMILIES["KnownCovarianceGaussian"].EXAMPLES[0]
+    assert_invariant(*matrix_of(Model.of(example.data[:4], example.family, prior), METHODS["restricted-1"]))
 
 
 def test_five_points():
@@ -58,7 +65,7 @@ def _sizes_left_out(state):
 @pytest.mark.parametrize("scans", [-1, 1])
 def test_wrong_prior_factors_fail(spoil, scans):
     example = FAMILIES["KnownCovarianceGaussian"].EXAMPLES[0]
-    model = Model.of(example.data[:4], example.family, DirichletProcess(1.0))
+    model = Model.of(example.data[: 4 if scans < 0 else 3], example.family, DirichletProcess(1.0))
     exact = enumerate_posterior(model)
 
     def step(state, rng):

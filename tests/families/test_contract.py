@@ -19,9 +19,14 @@ from maitre.states.mixture import MixtureState, Model
 from maitre.testing import check_family
 
 
-@pytest.mark.parametrize("family", REGISTRY.values(), ids=REGISTRY)
+@pytest.mark.parametrize("family", [family for name, family in REGISTRY.items() if name != "Product"], ids=lambda family: family.__name__)
 def test_contract(family):
     check_family(family)
+
+
+@pytest.mark.parametrize("example", [0, pytest.param(1, marks=pytest.mark.long)], ids=["two kinds of columns", "four kinds of columns"])
+def test_contract_of_products(example):
+    check_family(mt.families.Product.EXAMPLES[example].family, mt.families.Product.EXAMPLES[example].data)
 
 
 class FaultyStatistics(NamedTuple):

@@ -84,7 +84,7 @@ def test_tables_and_sparse_counts_are_predicted():
         mt.families.NormalInverseGamma(scale=mt.Gamma(1, 1)),
         mt.families.NormalInverseWishart(),
         mt.families.KnownCovarianceGaussian(0.0, [3.0, 4.0], 1.0),
-        mt.families.Product([(0, mt.families.NormalInverseGamma()), (1, mt.families.NormalInverseGamma())]),
+        mt.families.Product([((0, 1), mt.families.NormalInverseGamma())]),
     ],
     ids=lambda f: type(f).__name__,
 )

@@ -71,6 +71,10 @@ class Family(Parametrised, ABC):
     def allocate(self, encoded: Any, capacity: int) -> Any:
         """Run-time statistics (a NamedTuple of the class `statistics`) with at least `capacity` slots, every one empty."""
 
+    def absorb_cost(self, encoded: Any) -> int:
+        """About how many evaluations in a sweep of Gibbs one `absorb` takes as long as: what moves that build clusters point by point count their work in."""
+        return 6
+
     def tightened(self) -> Self | None:
         """The family with tighter clusters expected a priori (None if it knows no such thing): one of the places a chain may start from, because two clusters
         seated as one are hard to part later."""

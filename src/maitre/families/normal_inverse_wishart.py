@@ -423,6 +423,9 @@ class NormalInverseWishart(ConjugateFamily):
             z[rows] = within_range(linalg.solve_triangular(factor, (x[rows] - mean).T, lower=True).T)
         return {"x": z, "log_jacobian": -float(np.sum(np.log(np.diag(factor))))}
 
+    def absorb_cost(self, encoded: dict[str, Any]) -> int:
+        return int(4 + encoded["x"].shape[1] // 4)  # a factor is updated where a sweep only solves with it
+
     def vectors(self, data: Floats, encoded: dict[str, Any]) -> Floats:
         return encoded["x"]  # type: ignore[no-any-return]
 

@@ -286,5 +286,6 @@ def _validate(family: Family, data: Any) -> Any:
 _MIXED = np.array([[-1.0, 0, 2, 1], [-0.8, 1, np.nan, 1], [0.1, 1, 0, np.nan], [np.nan, 2, 5, 0], [1.1, 2, 7, 0]])
 
 Product.EXAMPLES = (
+    Example(Product([(0, NormalInverseGamma(0.1, 0.3, 1.5, 0.8)), (1, Categorical(0.7))]), _MIXED[:, :2]),
     Example(Product([(0, NormalInverseGamma(0.1, 0.3, 1.5, 0.8)), (1, Categorical(0.7)), (2, GammaPoisson(1.2, 0.4)), (3, BetaBernoulli(0.7, 1.2))]), _MIXED),
 )

@@ -47,7 +47,7 @@ from typing import Any
 from numba import types
 from numba.extending import overload
 
-from maitre.numerics.compilation import JIT_OPTIONS
+from maitre.numerics.compilation import INNER, JIT_OPTIONS
 
 
 def _dispatched(default: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -65,7 +65,7 @@ def _dispatched(default: Callable[..., Any] | None = None) -> Callable[[Callable
         plain.__name__ = plain.__qualname__ = name
         plain.__doc__ = declaration.__doc__
 
-        @overload(plain, strict=False, jit_options=JIT_OPTIONS | {"forceinline": True, "_nrt": False})
+        @overload(plain, strict=False, jit_options=INNER | {"forceinline": True, "_nrt": False})
         def _(s: Any, *arguments: Any) -> Any:
             return getattr(s.instance_class, name, default)
 
@@ -131,12 +131,8 @@ def _not_in_fours(s: Any) -> bool:
     return False
 
 
-def _log_predictive_four(s: Any, a: int, b: int, c: int, d: int, n_slots: int, out: Any) -> None:
-    for k in range(n_slots):
-        out[0, k] = log_predictive(s, k, a)
-        out[1, k] = log_predictive(s, k, b)
-        out[2, k] = log_predictive(s, k, c)
-        out[3, k] = log_predictive(s, k, d)
+def _never_called(s: Any, a: int, b: int, c: int, d: int, n_slots: int, out: Any) -> None:
+    pass
 
 
 def _log_likelihood_all(s: Any, theta: Any, i: int, n_slots: int, out: Any) -> None:
@@ -212,7 +208,7 @@ def scores_in_fours(s: Any) -> bool:
     """Whether the family scores four points at once faster than one after the other."""
 
 
-@_dispatched(_log_predictive_four)
+@_dispatched(_never_called)
 def log_predictive_four(s: Any, a: int, b: int, c: int, d: int, n_slots: int, out: Any) -> None:
     """out[0..3, k] = log p(x | x_k) of four points for every slot below n_slots, if `scores_in_fours`."""
 

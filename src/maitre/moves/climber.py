@@ -19,7 +19,6 @@ from maitre.moves.segments import DRAW, HIGHEST
 from maitre.moves.workspace import Beam, Workspace, local_slope
 from maitre.states.mixture import MixtureState
 
-COST = 6  # one evaluation here, with the update of a segment, takes about as long as this many in a sweep of Gibbs
 _LONGEST_REST = 7
 _WORTHWHILE = 1e-3  # a gain in log joint, per point, for which climbing goes on without rest
 
@@ -62,7 +61,7 @@ class Climber:
         else:  # nothing gained: rest for a while, and longer each time
             self.pause = self.rest = min(2 * self.pause + 1, _LONGEST_REST)
         self.highest = max(self.highest, state.log_joint)
-        return Report(COST * evaluations, 1, 1, {"beam": kept / room.n})
+        return Report(room.cost * evaluations, 1, 1, {"beam": kept / room.n})
 
 
 def vectors_of(model: Model, weighting: str | None) -> Any:

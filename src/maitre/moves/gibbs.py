@@ -128,9 +128,10 @@ def reseat(
                 n_slots, ahead = free + 1, 4
         for row in range(ahead, 4):  # points scored already, before these two clusters changed
             later = order[t + 1 + row - ahead]
-            scores[row, chosen] = log_predictive(s, chosen, later)
-            if own >= 0:
-                scores[row, own] = log_predictive(s, own, later)
+            for side in range(2):
+                k = chosen if side == 0 else own
+                if k >= 0:
+                    scores[row, k] = log_predictive(s, k, later)
     occupancy[0], occupancy[1], occupancy[2] = n_clusters, n_slots, free
     return stopped, change, evaluations, moved
 

@@ -27,7 +27,7 @@ from scipy.special import gammaln
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.model import Model
 from maitre.moves.base import Move, Report
-from maitre.moves.climber import COST, Climber
+from maitre.moves.climber import Climber
 from maitre.moves.segments import SUM
 from maitre.moves.workspace import UNLIMITED, Beam, Order, Workspace, local_slope
 from maitre.numerics.arguments import number, one_of, truth, whole_number
@@ -152,14 +152,14 @@ class Permutation(Move):
         accepted = allowed and supported and draw_event(log_ratio, rng)
         if accepted:
             state.seat(labels)
-        return Report(COST * (cost + evaluations), 1, int(accepted), {"beam": kept / room.n, "outside_beam": float(not supported)})
+        return Report(room.cost * (cost + evaluations), 1, int(accepted), {"beam": kept / room.n, "outside_beam": float(not supported)})
 
     def _draw_exactly(self, room: Workspace, cost: int, rng: Any) -> Report:
         log_b = np.full((room.n, room.n), -np.inf)
         evaluations, _, _ = room.sum(0.0, Beam(0.0, 0, UNLIMITED), rng, mode=SUM, log_b=log_b)
         room.draw_by_number(log_b, self._log_a(room.state)(np.arange(room.n + 1)), rng)
         room.state.seat(room.drawn()[0])
-        return Report(COST * (cost + evaluations) + room.n**3 // 6, 1, 1)
+        return Report(room.cost * (cost + evaluations) + room.n**3 // 6, 1, 1)
 
     def _log_a(self, state: MixtureState) -> Callable[[Ints], Floats]:
         """log A(K) = log V(n, K) − log K!, with the concentration integrated out if asked for."""

@@ -51,6 +51,7 @@ class Workspace:
     def __init__(self, state: MixtureState, get_vectors: Callable[[], Any]) -> None:
         self.state, self.get_vectors = state, get_vectors
         self.n = state.model.n
+        self.cost = state.model.family.absorb_cost(state.model.encoded)
         self.order, self.old_start, self.back = np.empty(self.n, dtype=np.int64), np.empty(self.n, dtype=np.int64), np.zeros(self.n + 1, dtype=np.int64)
         self.log_g: Floats = np.zeros(self.n + 1)
         self.log_factorial: Floats = gammaln(np.arange(self.n + 2) + 1.0)

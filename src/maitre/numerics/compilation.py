@@ -32,6 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # `ninf` is left out: weights of minus infinity are how a kernel says "impossible".
 JIT_OPTIONS: dict[str, Any] = {"fastmath": {"nnan", "nsz", "arcp", "contract", "reassoc", "afn"}, "error_model": "numpy"}
+INNER = JIT_OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # of functions that only compiled code calls
 _FOUNDATIONS = {"numpy", "scipy", "numba", "llvmlite", "pandas", "pyarrow", "sklearn", "matplotlib", "zarr", "rich", "pytest", "_pytest"}
 _IMPORTS = re.compile(rb"^from (maitre[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 _NAMES = re.compile(rb"\w+")
@@ -212,7 +213,7 @@ def compiled_form_of(plain: Callable[..., Any], inline: bool = True) -> Callable
 
     def register(implementation: F) -> F:
         source = getattr(implementation, "py_func", implementation)
-        overload(plain, strict=False, jit_options=JIT_OPTIONS | {"forceinline": inline})(lambda *arguments: source)
+        overload(plain, strict=False, jit_options=INNER | {"forceinline": inline})(lambda *arguments: source)
         return implementation
 
     return register

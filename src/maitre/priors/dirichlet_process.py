@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,12 +96,18 @@ def integrated_log_v(n: int, counts: npt.NDArray[np.int64], prior: Gamma) -> Flo
 
 def draw_concentration_afresh(n: int, n_clusters: int, prior: Gamma, rng: RngState) -> float:
     """α | K, n, whatever α was before: rejection from Devroye's (1984) envelope of a log-concave density f with mode m, f(t) ≤ f(m) min(1, e^(1 − f(m)|t − m|))."""
-    left, mode, right = (float(bound[0]) for bound in _ranges(n, np.array([float(n_clusters)]), prior))
-    highest = float(_log_density(mode, n, n_clusters, prior))
-    height = math.exp(highest - _log_total(left, right, n, n_clusters, prior)) * (1.0 - 1e-6)  # f(m), with a margin on the side of more rejections
+    mode, highest, height = _envelope(n, n_clusters, prior)
     while True:
         place = 2.0 * uniform(rng)
         distance, log_bound = (place, 0.0) if place < 1.0 else (1.0 - math.log(place - 1.0), math.log(place - 1.0))
         t = mode + (distance if uniform(rng) < 0.5 else -distance) / height
         if math.log(uniform(rng)) + log_bound <= float(_log_density(min(t, 700.0), n, n_clusters, prior)) - highest - 1e-6:
             return min(max(math.exp(t), 1e-300), 1e300)
+
+
+@functools.lru_cache(maxsize=1024)
+def _envelope(n: int, n_clusters: int, prior: Gamma) -> tuple[float, float, float]:
+    """The mode of the density of log α given K, its log there, and the normalised density there, with a margin on the side of more rejections."""
+    left, mode, right = (float(bound[0]) for bound in _ranges(n, np.array([float(n_clusters)]), prior))
+    highest = float(_log_density(mode, n, n_clusters, prior))
+    return mode, highest, math.exp(highest - _log_total(left, right, n, n_clusters, prior)) * (1.0 - 1e-6)
