@@ -30,7 +30,7 @@ import sys
 sys.path.insert(0, ".")
 import numpy as np, maitre as mt
 from waiting_times import WaitingTimes
-posterior = mt.sample(np.arange(1.0, 13.0), family=WaitingTimes(2.0, 1.5), draws=5, burn_in=5, chains=1, seed=0, progress=False)
+posterior = mt.sample(np.arange(1.0, 13.0), family=WaitingTimes(2.0, 1.5), moves="gibbs", draws=5, burn_in=5, chains=1, seed=0, progress=False)
 print(repr(float(posterior.log_joint[0, -1])))
 """
 

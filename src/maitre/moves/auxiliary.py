@@ -74,7 +74,7 @@ def reseat_with_parameters(
             stopped = t
             break
         i = order[t]
-        own = labels[i]
+        own = np.int64(labels[i])
         alone = sizes[own] == 1
         remove(s, own, i)
         sizes[own] -= 1

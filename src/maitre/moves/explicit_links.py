@@ -55,7 +55,7 @@ def relink_with_parameters(
             stopped = t
             break
         i = int(order[t])
-        own = int(labels[i])
+        own = np.int64(labels[i])
         n_members = find_behind(seating, i, -1, len(labels))
         now = seating.clock[0]
         whole = marks[seating.links[i]] == now
@@ -78,7 +78,7 @@ def relink_with_parameters(
         row, n_candidates = candidates.start[i], candidates.start[i + 1] - candidates.start[i]
         for c in range(n_candidates):
             j = candidates.targets[row + c]
-            k = labels[j]
+            k = np.int64(labels[j])
             value = candidates.log_weights[row + c]
             if marks[j] == now:
                 value += log_alone
@@ -96,7 +96,7 @@ def relink_with_parameters(
             stopped = -1 - t
             break
         new = int(candidates.targets[row + chosen])
-        k = int(labels[new])
+        k = np.int64(labels[new])
         if marks[new] == now:
             a = draw_log(log_fresh, n_fresh, scratch, rng)
             k = own if whole else seating.free[seating.n_free[0] - 1]

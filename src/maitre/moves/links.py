@@ -65,7 +65,7 @@ def relink(
             stopped = t
             break
         i = int(order[t])
-        old, own = int(seating.links[i]), int(labels[i])
+        old, own = int(seating.links[i]), np.int64(labels[i])
         # Which side of the cut is smaller? `behind`: the members are the points behind i; otherwise they are the others of its table (none if i closes the cycle).
         limit = sizes[own] // 2 if own >= 0 else 1
         behind, n_members = True, 1
@@ -113,7 +113,7 @@ def relink(
         row, n_candidates = candidates.start[i], candidates.start[i + 1] - candidates.start[i]
         for c in range(n_candidates):
             j = int(candidates.targets[row + c])
-            k = int(labels[j])
+            k = np.int64(labels[j])
             value = candidates.log_weights[row + c]
             if j == i or (k == own and (marks[j] == now) == behind):
                 k = empty
@@ -140,7 +140,7 @@ def relink(
         new = int(candidates.targets[row + chosen])
         if own >= 0:
             change += weights[chosen] - weights[seating.choice[i]]
-        k = int(labels[new])
+        k = np.int64(labels[new])
         joins = new != i and not (k == own and (marks[new] == now) == behind)
         cut(seating, i)
         seating.choice[i] = chosen

@@ -24,7 +24,7 @@ def seat_all(s: Any, labels: Slots, n_slots: int) -> None:
         clear(s, k)
     for i in range(len(labels)):
         if labels[i] >= 0:
-            add(s, labels[i], i)
+            add(s, np.int64(labels[i]), i)
     for k in range(n_slots):
         derive(s, k)
 
