@@ -55,7 +55,7 @@ def relink_with_parameters(
             stopped = t
             break
         i = int(order[t])
-        own = np.int64(labels[i])
+        own: Any = np.int64(labels[i])
         n_members = find_behind(seating, i, -1, len(labels))
         now = seating.clock[0]
         whole = marks[seating.links[i]] == now
@@ -78,7 +78,7 @@ def relink_with_parameters(
         row, n_candidates = candidates.start[i], candidates.start[i + 1] - candidates.start[i]
         for c in range(n_candidates):
             j = candidates.targets[row + c]
-            k = np.int64(labels[j])
+            k: Any = np.int64(labels[j])
             value = candidates.log_weights[row + c]
             if marks[j] == now:
                 value += log_alone

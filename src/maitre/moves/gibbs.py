@@ -70,7 +70,7 @@ def reseat(
             log_predictive_four(s, order[t], order[t + 1], order[t + 2], order[t + 3], n_slots, scores)
             ahead = 0
         calm += 1
-        own = np.int64(labels[i])  # of one type with other slots: a family's functions are compiled for each type
+        own: Any = np.int64(labels[i])  # of one type with other slots: a family's functions are compiled for each type
         alone = own >= 0 and sizes[own] == 1
         if free < 0 and not alone:
             stopped = t

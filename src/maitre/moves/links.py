@@ -65,7 +65,8 @@ def relink(
             stopped = t
             break
         i = int(order[t])
-        old, own = int(seating.links[i]), np.int64(labels[i])
+        old = int(seating.links[i])
+        own: Any = np.int64(labels[i])
         # Which side of the cut is smaller? `behind`: the members are the points behind i; otherwise they are the others of its table (none if i closes the cycle).
         limit = sizes[own] // 2 if own >= 0 else 1
         behind, n_members = True, 1
@@ -113,7 +114,7 @@ def relink(
         row, n_candidates = candidates.start[i], candidates.start[i + 1] - candidates.start[i]
         for c in range(n_candidates):
             j = int(candidates.targets[row + c])
-            k = np.int64(labels[j])
+            k: Any = np.int64(labels[j])
             value = candidates.log_weights[row + c]
             if j == i or (k == own and (marks[j] == now) == behind):
                 k = empty
