@@ -75,6 +75,10 @@ class Family(Parametrised, ABC):
         """About how many evaluations in a sweep of Gibbs one `absorb` takes as long as: what moves that build clusters point by point count their work in."""
         return 6
 
+    def merge_cost(self, encoded: Any) -> int:
+        """About how many points can join a cluster one by one in the time that two clusters take to be merged."""
+        return 1
+
     def tightened(self) -> Self | None:
         """The family with tighter clusters expected a priori (None if it knows no such thing): one of the places a chain may start from, because two clusters
         seated as one are hard to part later."""

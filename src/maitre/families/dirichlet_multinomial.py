@@ -239,6 +239,10 @@ class DirichletMultinomial(ConjugateFamily):
             "n_words": x.shape[1],
         }
 
+    def merge_cost(self, encoded: dict[str, Any]) -> int:
+        entries_per_point = max(1, len(encoded["words"]) // max(1, len(encoded["length"])))
+        return max(1, int(encoded["n_words"]) // (2 * entries_per_point))
+
     def vectors(self, data: sparse.csr_matrix, encoded: Any, weighting: str = "tfidf") -> sparse.csr_matrix:
         return weighted_counts(data, weighting)
 

@@ -5,8 +5,9 @@ behind i, X_i, are a table of their own. A link to i itself or to somebody in X_
 
     p(c_i = j | rest) ∝ w(i, j) for j in X_i,    w(i, j) · p(x_k ∪ X_i) / (p(x_k) p(X_i)) otherwise,    w(i, j) = f(d_ij), or α for j = i.
 
-The factor depends on the table only and is computed once for each. Whichever side of a cut is smaller is walked through; the other's statistics follow by subtraction. For
-a point that nobody sits behind the factor is a ratio of predictives, whose cost follows the point's own size, not that of a table's statistics.
+The factor depends on the table only and is computed once for each. Whichever side of a cut is smaller is walked through; the other's statistics follow by subtraction. If X_i
+has few points (`patience`, one at least), the factors are products of predictives, p(X_i | x_k), whose cost follows the points' own sizes, not that of a table's statistics: rows
+of word counts are much smaller than a vocabulary.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def relink(
     log_marginals: Floats,
     factors: Floats,
     scored: Ints,
+    patience: int,
     weights: Floats,
     scratch: Floats,
     rng: Any,
@@ -67,8 +69,8 @@ def relink(
         i = int(order[t])
         old = int(seating.links[i])
         own: Any = np.int64(labels[i])
-        # Which side of the cut is smaller? `behind`: the members are the points behind i; otherwise they are the others of its table (none if i closes the cycle).
-        limit = sizes[own] // 2 if own >= 0 else 1
+        # Which side of the cut is smaller? `behind`: the members are X_i, the points behind i; otherwise they are the others of its table (none if i closes the cycle).
+        limit = max(sizes[own] // 2, patience) if own >= 0 else 1
         behind, n_members = True, 1
         if old == i:
             behind, n_members = False, 0
@@ -80,15 +82,25 @@ def relink(
                 n_members = find_table(seating, old, i)
         now = seating.clock[0]
         whole = not behind and n_members == 0
+        few = behind and n_members <= patience
         if whole:
             now = -1
-        # Statistics of X_i and of what is left of its table. Slot `empty` stands for X_i alone; all factors are relative to `log_base`.
-        single, lone = behind and n_members == 1, whole and sizes[own] == 1  # X_i is the point alone, at a table with others or at its own
+            if sizes[own] <= patience:
+                few, n_members = True, find_table(seating, i, -1)
+        # Of few points: log p(X_i | x_k). Of many: statistics of X_i and of what is left of its table, and all factors relative to `log_base`. Slot `empty` is X_i alone.
         alone, log_alone, log_left, log_base = own, 0.0, 0.0, 0.0
-        if single:
-            if own >= 0:
+        if few:
+            if whole:
+                factors[empty] = log_marginals[own]
+                scored[empty] = seating.clock[0]
+            elif own >= 0:
                 factors[own] = log_predictive_without(s, own, i)
-                log_left = log_marginals[own] - factors[own]
+                if n_members > 1:  # they leave one by one
+                    remove(s, own, i)
+                    for position in range(1, n_members):
+                        refresh(s, own)
+                        factors[own] += log_predictive_without(s, own, seating.members[position])
+                        remove(s, own, seating.members[position])
         else:
             if whole:
                 log_alone = log_marginals[own]
@@ -124,8 +136,18 @@ def relink(
                 if scored[k] != seating.clock[0]:
                     scored[k] = seating.clock[0]
                     evaluations += 1
-                    if single or lone:
-                        factors[k] = log_predictive(s, k, i) - log_base
+                    if few:
+                        factors[k] = log_predictive(s, k, i)
+                        if n_members > 1:
+                            evaluations += n_members
+                            add(s, k, i)
+                            for position in range(1, n_members):
+                                refresh(s, k)
+                                factors[k] += log_predictive(s, k, seating.members[position])
+                                add(s, k, seating.members[position])
+                            for position in range(n_members):
+                                remove(s, k, seating.members[position])
+                            refresh(s, k)
                     else:
                         clear(s, joined)
                         merge(s, joined, k)
@@ -145,32 +167,34 @@ def relink(
         joins = new != i and not (k == own and (marks[new] == now) == behind)
         cut(seating, i)
         seating.choice[i] = chosen
-        if own >= 0 and (k == own if joins else whole):  # the tables are as before
-            link(seating, i, new)
-            continue
-        if single or (lone and joins):  # one point moves: the cost follows its own size, not that of a table's statistics
-            moved += 1
-            if own >= 0:
-                remove(s, own, i)
-                sizes[own] -= 1
-                if single:
-                    refresh(s, own)
-                    log_marginals[own] = log_left
-            if joins:
-                moved += 1 if single else 0
-                log_marginals[k] += factors[k] + log_base
-            else:
-                k = int(seating.free[seating.n_free[0] - 1])
-                seating.n_free[0] -= 1
-                clear(s, k)
-                log_marginals[k] = factors[empty]
-            add(s, k, i)
+        stays = own >= 0 and (k == own if joins else whole)  # the tables are as before
+        if few and not (stays and (whole or n_members == 1)):
+            if not stays:
+                moved += n_members if whole or not joins else 2 * n_members
+                if own >= 0:
+                    sizes[own] -= n_members
+                    if whole or n_members == 1:
+                        for position in range(n_members):
+                            remove(s, own, seating.members[position])
+                    if not whole:
+                        refresh(s, own)
+                        log_marginals[own] -= factors[own]
+                    else:
+                        seating.free[seating.n_free[0]] = own
+                        seating.n_free[0] += 1
+                if joins:
+                    log_marginals[k] += factors[k]
+                else:
+                    k = np.int64(seating.free[seating.n_free[0] - 1])
+                    seating.n_free[0] -= 1
+                    clear(s, k)
+                    log_marginals[k] = factors[empty]
+                sizes[k] += n_members
+            for position in range(n_members):
+                add(s, k, seating.members[position])
+                labels[seating.members[position]] = k
             refresh(s, k)
-            sizes[k] += 1
-            labels[i] = k
-            if lone:
-                seating.free[seating.n_free[0]] = own
-                seating.n_free[0] += 1
+        if few or stays:
             link(seating, i, new)
             continue
         slot = large = own
@@ -212,9 +236,10 @@ def relink(
 def relink_points(state: LinksState, order: Ints, rng: Any) -> Report:
     """Redraw the links of the points in `order`, one after the other, making room for more tables when needed."""
     begin = operations = moved = 0
+    patience = state.model.family.merge_cost(state.model.encoded)
     room = np.zeros((2, state.n_most_candidates))
     while True:
-        arrays = (state.candidates, state.seating, state.log_marginals, state.factors, state.scored, room[0], room[1])
+        arrays = (state.candidates, state.seating, state.log_marginals, state.factors, state.scored, patience, room[0], room[1])
         stopped, change, evaluations, changed = state.run(relink, order, begin, *arrays, rng)
         state.log_joint += change
         state.changes += changed
