@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from maitre.chains.run import Conditions, new_run, posterior_of, resumed_run
 from maitre.chains.settings import Settings, seconds
+from maitre.engines.sharing import ENGINES
 from maitre.families.base import Family
 from maitre.model import Model
 from maitre.moves import Move
 from maitre.numerics.arguments import one_of, truth, whole_number
-from maitre.posterior.folder import read_run
+from maitre.posterior.folder import reading
 from maitre.posterior.posterior import Posterior
 from maitre.priors.base import Prior
-
-ENGINES = ("threads", "serial")
 
 
 def sample(
@@ -103,7 +103,7 @@ def resume(
     """
     total = None if draws is None else whole_number("draws", draws, least=1, most=10**12)
     conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress))
-    run = resumed_run(Path(path), total, data, conditions)
+    run = resumed_run(_existing(path), total, data, conditions)
     return run if isinstance(run, Posterior) else run()
 
 
@@ -119,7 +119,7 @@ def load(path: str | Path, data: Any = None) -> Posterior:
     >>> bool((mt.load(folder).labels[0] == posterior.labels[0]).all())
     True
     """
-    return posterior_of(read_run(Path(path), data))
+    return reading(_existing(path), data, posterior_of)
 
 
 def workers(engine: Any, threads: Any) -> int | None:
@@ -127,6 +127,12 @@ def workers(engine: Any, threads: Any) -> int | None:
     one_of("engine", engine, ENGINES)
     at_once = None if threads is None else whole_number("threads", threads, least=1, most=4096)
     return 1 if engine == "serial" else at_once
+
+
+def _existing(path: Any) -> Path:
+    if isinstance(path, (str, os.PathLike)):
+        return Path(path)
+    raise ValueError(f"path is {path!r}; expected the name of a folder that mt.sample(store=…), Posterior.save or `maitre fit` wrote")
 
 
 def _folder(store: Any) -> Path | None:

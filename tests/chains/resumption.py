@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,21 @@ class Stopping(run_module.Clock):
     def is_up(self):
         self.asked += 1
         return self.asked % Stopping.after == 0
+
+
+@contextmanager
+def stopping(monkeypatch, after):
+    """Chains, one after the other, are stopped after so many iterations each."""
+
+    class Clock(run_module.Clock):
+        left = iter([number for count in after for number in (*range(count - 1), -1)])
+
+        def is_up(self):
+            return next(self.left) < 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "Clock", Clock)
+        yield
 
 
 def stopped_run(folder, after, **options):

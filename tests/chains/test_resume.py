@@ -124,6 +124,81 @@ def test_a_saved_posterior_goes_on(tmp_path):
     np.testing.assert_array_equal(np.asarray(longer.labels), mt.sample(resumption.X, family="NormalInverseGamma", **(resumption.SHAPE | {"draws": 40})).labels)
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_an_interrupted_posterior_is_saved_with_all_that_it_needs_to_go_on(tmp_path, monkeypatch, stored):
+    """Chains of which one is far ahead and one has been left out: the saved copy goes on as the run would have."""
+    options = {"chains": 3, "store": tmp_path / "run" if stored else None}
+    with resumption.stopping(monkeypatch, [42, 33, 24]):
+        posterior = whole(**options)
+    assert posterior.interrupted
+    assert posterior.labels.shape[:2] == (2, 13)
+    posterior.save(tmp_path / "saved")
+    loaded = mt.load(tmp_path / "saved")
+    np.testing.assert_array_equal(np.asarray(loaded.labels), np.asarray(posterior.labels))
+    loaded.save(tmp_path / "again")
+    expected = whole(chains=3)
+    for folder in ("saved", "again"):
+        np.testing.assert_array_equal(np.asarray(mt.resume(tmp_path / folder, progress=False).labels), expected.labels)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_stopped_in_burn_in_saved_and_loaded(tmp_path, monkeypatch, stored):
+    with resumption.stopping(monkeypatch, [7, 7]):
+        posterior = whole(store=tmp_path / "run" if stored else None)
+    posterior.save(tmp_path / "saved")
+    for folder in ("saved", "run") if stored else ("saved",):
+        loaded = mt.load(tmp_path / folder)
+        assert loaded.settings["stopped_in_burn_in"]
+        np.testing.assert_array_equal(np.asarray(loaded.labels), posterior.labels)
+        again = mt.resume(tmp_path / folder, progress=False)
+        assert not again.settings["stopped_in_burn_in"]
+        np.testing.assert_array_equal(np.asarray(again.labels), whole().labels)
+
+
+def test_a_longer_run_that_is_killed_is_not_called_finished(tmp_path, monkeypatch):
+    whole(store=tmp_path / "run")
+    monkeypatch.setattr("maitre.posterior.folder.RunFolder.finish", lambda self, outcome: None)  # killed before
+    with resumption.stopping(monkeypatch, [30, 30]):
+        mt.resume(tmp_path / "run", draws=100, threads=1, progress=False)
+    assert mt.load(tmp_path / "run").interrupted
+
+
+def test_what_changed_before_the_lock_was_taken_counts(tmp_path, monkeypatch):
+    """Another result is saved to the folder between reading it and taking its lock."""
+    import maitre.chains.run as module
+
+    resumption.stopped_run(tmp_path / "run", 30)
+    other = mt.sample(resumption.X + 5.0, threads=1, **resumption.SHAPE)
+    original = module.locked
+
+    def late(path):
+        other.save(path)
+        return original(path)
+
+    monkeypatch.setattr(module, "locked", late)
+    longer = mt.resume(tmp_path / "run", draws=40, progress=False)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(np.asarray(longer.labels[:, :25]), other.labels)
+    np.testing.assert_array_equal(np.asarray(longer.model.data.raw), resumption.X + 5.0)
+
+
+def test_a_reader_reads_again_what_was_replaced_under_its_hands(tmp_path, monkeypatch):
+    """A checkpoint is replaced by a later one between the reading of the commit and of the checkpoint."""
+    from maitre.posterior.folder import Stored
+
+    resumption.stopped_run(tmp_path / "run", 30)
+    original, calls = Stored.checkpoints, []
+
+    def slow(self):
+        calls.append(1)
+        if len(calls) == 1:
+            mt.resume(tmp_path / "run", progress=False)
+        return original(self)
+
+    monkeypatch.setattr(Stored, "checkpoints", slow)
+    assert mt.load(tmp_path / "run").labels.shape[1] == 25
+
+
 def test_without_its_data(tmp_path):
     resumption.stopped_run(tmp_path / "run", 30, store_data=False)
     assert not list((tmp_path / "run").rglob("data.*"))

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import maitre as mt
-from maitre.posterior.folder import RunFolder, read_run
+from maitre.posterior.folder import RunFolder, locked, read_run
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame({"x": RNG.normal(size=30), "kind": RNG.choice(["a", "b"], 30)})
@@ -69,6 +69,62 @@ def test_damage_is_an_error_and_never_another_value(run, tmp_path, n_damages):
         shutil.rmtree(copy)
 
 
+@pytest.mark.parametrize("n_damages", [30, pytest.param(500, marks=pytest.mark.long)])
+def test_a_damaged_run_does_not_go_on_with_other_draws(run, tmp_path, n_damages):
+    folder, _ = run
+    expected, rng = mt.sample(TABLE, **(OPTIONS | {"draws": 20})), np.random.default_rng(2)
+    for number in range(n_damages):
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy)
+        what = damages(rng, copy)
+        try:
+            found, complaint = mt.resume(copy, draws=20, progress=False).draws, ""
+        except (ValueError, FileNotFoundError) as error:
+            found, complaint = {}, str(error)
+        assert found or str(copy) in complaint, f"damage {number}: {what}: {complaint}"
+        for name, values in found.items():
+            np.testing.assert_array_equal(np.asarray(values), expected.draws[name], err_msg=f"damage {number}: {what}")
+        shutil.rmtree(copy)
+
+
+def test_missing_draws_do_not_come_back_as_others(run, tmp_path):
+    folder, _ = run
+    for name in ("labels", "log_joint"):
+        copy = tmp_path / name
+        shutil.copytree(folder, copy)
+        for chunk in copy.rglob(f"{name}/c/1"):
+            shutil.rmtree(chunk)
+        with pytest.raises(ValueError, match="chunk 0 of chain 1 is missing"):
+            mt.resume(copy, draws=20, progress=False)
+
+
+def test_what_killed_runs_leave_behind_goes(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run[0], copy)
+    generation = next(copy.glob("run-*"))
+    for name in ("chain-1-3.npz", ".chain-0-99.npz.unfinished"):
+        (generation / name).write_bytes(b"old")
+    mt.resume(copy, draws=20, progress=False)
+    assert len(list(generation.glob("*chain-*"))) == 2
+
+
+def test_names_of_columns_that_are_tuples_come_back(tmp_path):
+    table = TABLE[["x"]].assign(y=TABLE["x"] ** 2)
+    table.columns = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])
+    options = {name: value for name, value in OPTIONS.items() if name != "family"}
+    posterior = mt.sample(table, store=tmp_path / "run", **options)
+    loaded = mt.load(tmp_path / "run")
+    assert loaded.model.data.names == posterior.model.data.names
+    np.testing.assert_array_equal(loaded.predict(table), posterior.predict(table))
+
+
+def test_a_model_that_cannot_be_stored_leaves_nothing_behind(tmp_path):
+    table = TABLE[["x"]].rename(columns={"x": pd.Timestamp("2020-01-01")})
+    with pytest.raises(ValueError, match="cannot be stored"):
+        mt.sample(table, store=tmp_path / "run", draws=2, burn_in=1, chains=1, progress=False)
+    mt.sample(TABLE[["x"]], store=tmp_path / "run", draws=2, burn_in=1, chains=1, progress=False)
+
+
 def test_missing_draws_are_not_zeros(run, tmp_path):
     folder, _ = run
     shutil.copytree(folder, tmp_path / "copy")
@@ -113,8 +169,7 @@ def test_a_family_of_ones_own_comes_back_once_its_module_is_loaded(tmp_path, mon
 def test_a_second_writer_is_refused(run, tmp_path):
     folder, _ = run
     shutil.copytree(folder, tmp_path / "copy")
-    stored = read_run(tmp_path / "copy")
-    first, _ = RunFolder.reopen(tmp_path / "copy", stored.config, 20)
+    first, _ = RunFolder.reopen(read_run(tmp_path / "copy"), 20, locked(tmp_path / "copy"))
     with pytest.raises(ValueError, match="being written by another process"):
         mt.resume(tmp_path / "copy", draws=20)
     first.close()

@@ -27,6 +27,10 @@ class Recorder(Protocol):
         """Where a chain stands."""
         ...
 
+    def go_on(self, chain: int, made: int) -> None:
+        """The chain goes on from a checkpoint at which it had made so many draws."""
+        ...
+
 
 class Memory:
     """Draws kept in memory."""
@@ -50,9 +54,18 @@ class Memory:
     def checkpoint(self, chain: int, checkpoint: Checkpoint, now: bool = False) -> None:
         """Nothing to do: the chain itself has it."""
 
+    def go_on(self, chain: int, made: int) -> None:
+        """There are no draws to go on from."""
+        raise AssertionError("draws in memory begin with the run")
+
     def draws(self, chains: list[int], n_draws: int) -> dict[str, Any]:
         """Kept variables as arrays (chains, draws, …)."""
         return {v.name: in_memory([self.values[c][v.name][:n_draws] for c in chains], v) for v in self.variables}
+
+    def later(self, chains: list[int], n_draws: int) -> dict[int, dict[str, Any]]:
+        """By chain, the draws that are not among the first `n_draws` of `chains`."""
+        tails = {c: {v.name: own[v.name][n_draws if c in chains else 0 :] for v in self.variables} for c, own in enumerate(self.values)}
+        return {c: {v.name: in_memory([tail[v.name]], v) for v in self.variables} for c, tail in tails.items() if tail["log_joint"]}
 
 
 def bytes_needed(variables: tuple[Variable, ...], n_chains: int, n_draws: int, n_points: int) -> int:

@@ -22,7 +22,7 @@ from maitre.engines.cores import n_cores
 from maitre.model import Model
 from maitre.moves import Composed, resolve, state_of
 from maitre.posterior.commits import Checkpoint
-from maitre.posterior.folder import Configuration, RunFolder, Stored, read_run
+from maitre.posterior.folder import Configuration, RunFolder, Stored, locked, read_run, reading
 from maitre.posterior.posterior import Posterior
 from maitre.posterior.stored import StoredArray, in_memory
 
@@ -128,18 +128,20 @@ class Run:
             "moves": self.chains[which[0]].moves.summary(),  # type: ignore[union-attr]
         }
         kept = state_of(self.moves).kept_variables(self.model)
+        present = {c: self.chains[c].state.kept() for c in which} if in_burn_in else {}  # type: ignore[union-attr]
+        source, later = self.recorder, {}
         if isinstance(self.recorder, RunFolder):
+            for number, values in present.items():
+                self.recorder.show(number, values)
             self.recorder.finish(outcome)
+            source = Stored(self.recorder.path, self.recorder.config, self.recorder.commit)
         if in_burn_in:  # what there is, is the present state
-            present = [self.chains[c].state.kept() for c in which]  # type: ignore[union-attr]
-            draws = {v.name: in_memory([[values[v.name]] for values in present], v) for v in kept}
-        elif isinstance(self.recorder, RunFolder):
-            draws = Stored(self.recorder.path, self.recorder.config, self.recorder.commit).draws(which, n_draws)
-            for array in draws.values():
-                if isinstance(array, StoredArray):
-                    array.keep_alive = self.keep_alive
+            draws = {v.name: in_memory([[values[v.name]] for values in present.values()], v) for v in kept}
         else:
-            draws = self.recorder.draws(which, n_draws)
+            draws, later = source.draws(which, n_draws), source.later(which, n_draws)
+        for array in draws.values():
+            if isinstance(array, StoredArray):
+                array.keep_alive = self.keep_alive
         return Posterior(
             self.model,
             draws,
@@ -148,7 +150,9 @@ class Run:
             interrupted=bool(outcome["interrupted"]),
             moves=outcome["moves"],  # type: ignore[arg-type]
             state=state_of(self.moves),
-            checkpoints=[self.chains[c].checkpoint for c in which],  # type: ignore[union-attr]
+            checkpoints=[where if chain is None else chain.checkpoint for chain, where in zip(self.chains, self.checkpoints, strict=True)],
+            numbers=which,
+            later=later,
             chain_settings=settings.stored(),
             folder=self.recorder.path if isinstance(self.recorder, RunFolder) else None,
             notes=self.recorder.config.notes if isinstance(self.recorder, RunFolder) else {},
@@ -189,37 +193,57 @@ def new_run(model: Model, settings: Settings, conditions: Conditions) -> Run:
 def resumed_run(path: Path, draws: int | None, data: Any, conditions: Conditions) -> Run | Posterior:
     """A run that goes on from its last commit; the posterior, if there is nothing left to do."""
     stored = read_run(path, data)
-    config, chains = stored.config, stored.commit.chains
-    if not config.settings:
-        raise ValueError(f"{str(path)!r} holds the result of a search, not a run of chains: there is nothing to go on with")
-    made = max(chain.draws for chain in chains)
-    if draws is not None and draws < made:
-        raise ValueError(f"draws is {draws}; the run in {str(path)!r} has made {made} already: give at least as many")
-    settings = Settings(**(config.settings | {"draws": stored.commit.draws if draws is None else draws}))
-    if all(chain.draws >= int(settings.draws or 0) for chain in chains):
-        return posterior_of(stored)
-    moves = resolve(settings.moves, config.model)
-    folder, checkpoints = RunFolder.reopen(path, config, int(settings.draws or 0))
-    return Run(config.model, settings, moves, conditions, folder, checkpoints)
+    wanted = _draws_wanted(stored, draws)
+    if wanted is None:
+        return reading(path, data, posterior_of)
+    lock = locked(path)  # from here on nobody else writes; what was read before may be old
+    try:
+        stored = stored.again(data)
+        wanted = _draws_wanted(stored, draws)
+        if wanted is None:
+            lock.close()
+            return posterior_of(stored)
+        settings = Settings(**(stored.config.settings | {"draws": wanted}))
+        moves = resolve(settings.moves, stored.config.model)
+        folder, checkpoints = RunFolder.reopen(stored, wanted, lock)
+    except BaseException:
+        lock.close()
+        raise
+    return Run(stored.config.model, settings, moves, conditions, folder, checkpoints)
+
+
+def _draws_wanted(stored: Stored, draws: int | None) -> int | None:
+    """How many draws of each chain a run is to have in all; None if there is nothing left to do."""
+    if not stored.config.settings:
+        raise ValueError(f"{str(stored.path)!r} holds the result of a search, not a run of chains: there is nothing to go on with")
+    made = [chain.draws for chain in stored.commit.chains]
+    wanted = stored.commit.draws if draws is None else draws
+    if wanted < max(made):
+        raise ValueError(f"draws is {wanted}; the run in {str(stored.path)!r} has made {max(made)} already: give at least as many")
+    return None if min(made) >= wanted else wanted
 
 
 def posterior_of(stored: Stored) -> Posterior:
     """The posterior that a folder holds: the draws committed so far."""
     config, commit = stored.config, stored.commit
     counts = [chain.draws for chain in commit.chains]
-    if max(counts) == 0:
+    in_burn_in = max(counts) == 0
+    if in_burn_in and not commit.outcome.get("stopped_in_burn_in"):
         done, burn_in = max(chain.iteration for chain in commit.chains), config.settings.get("burn_in")
         raise ValueError(f"the run in {str(stored.path)!r} has no draws yet: it has done {done} of {burn_in} iterations of burn-in; go on with mt.resume")
-    which, n_draws = most_complete(counts)
+    begun = [number for number, chain in enumerate(commit.chains) if chain.checkpoint is not None]
+    which, n_draws = (begun, 1) if in_burn_in else most_complete(counts)
     return Posterior(
         config.model,
         stored.draws(which, n_draws),
-        config.public | {"draws": commit.draws, "stopped_in_burn_in": False},
+        config.public | {"draws": commit.draws, "stopped_in_burn_in": in_burn_in},
         exact=config.exact,
         interrupted=bool(commit.outcome.get("interrupted", n_draws < commit.draws)),
         moves=commit.outcome.get("moves", {}),
         state=config.state,
-        checkpoints=[checkpoint for number, checkpoint in enumerate(stored.checkpoints()) if number in which],
+        checkpoints=stored.checkpoints(),
+        numbers=which,
+        later={} if in_burn_in else stored.later(which, n_draws),
         chain_settings=config.settings,
         folder=stored.path,
         notes=config.notes,

@@ -27,9 +27,9 @@ class Settings:
     init: Any = "auto"
 
     def __post_init__(self) -> None:
-        checked = {name: whole_number(name, getattr(self, name), least, most) for name, least, most in _COUNTS if getattr(self, name) is not None}
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        for name, least, most in _COUNTS:
+            if getattr(self, name) is not None or name not in ("draws", "burn_in"):
+                object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
 
     def filled(self, n: int) -> Settings:
         """With numbers of draws for n points: by default 150,000 visits to points each, between 15 and 1000 iterations."""

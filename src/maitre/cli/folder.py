@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from maitre.posterior.commits import COMMIT
-from maitre.posterior.folder import check_writable
+from maitre.posterior.folder import check_writable, holds_nothing
 
 ANSWERS = ("labels.csv", "clusters.png", "summary.txt", "summary.json")
 
@@ -17,5 +17,5 @@ def check_free(out: Path, force: bool) -> None:
     >>> check_free(Path(tempfile.mkdtemp()) / "new", force=False)
     """
     check_writable(out, replacing=True)
-    if out.is_dir() and any(out.iterdir()) and not (out / COMMIT).is_file() and not force:
+    if out.is_dir() and not holds_nothing(out) and not (out / COMMIT).is_file() and not force:
         raise ValueError(f"the folder '{out}' exists and is not an earlier result: give another name with --out, or --force to write into it")

@@ -47,7 +47,7 @@ try:
     from maitre.engines.interruption import forget_presses, interrupt
     from maitre.posterior.commits import COMMIT
 except KeyboardInterrupt:  # the command has hardly begun
-    sys.exit(130)
+    _fail("interrupted; nothing was written", 130)
 except (MemoryError, ImportError, OSError) as error:
     if not _is_of_memory(error):
         raise

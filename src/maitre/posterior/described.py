@@ -32,7 +32,9 @@ def described(value: Any, arrays: Arrays) -> Any:
         return described(value.tolist(), arrays)
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, tuple):
+        return {"tuple": [described(each, arrays) for each in value]}
+    if isinstance(value, list):
         return [described(each, arrays) for each in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"entries": {key: described(each, arrays) for key, each in value.items()}}
@@ -51,6 +53,8 @@ def restored(value: Any, arrays: Arrays) -> Any:
         return np.array(value["values"], dtype=value["dtype"])
     if "array" in value:
         return arrays[value["array"]]
+    if "tuple" in value:
+        return tuple(restored(each, arrays) for each in value["tuple"])
     if "entries" in value:
         return {key: restored(each, arrays) for key, each in value["entries"].items()}
     return class_at(value["class"], (Parametrised, Move, Gamma, Beta))(**{key: restored(each, arrays) for key, each in value["fields"].items()})

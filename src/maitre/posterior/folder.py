@@ -16,12 +16,12 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from maitre.posterior.described import class_at, described, path_of, restored
 from maitre.posterior.stored import ArrayWriter, StoredArray, create_array, metadata_digest
 from maitre.states.base import State, Variable
 
+T = TypeVar("T")
 _PACE = 1.0  # seconds between two checkpoints of a chain on disk, at least
 _SHARE = 60.0  # and so many times as long as writing one took: at most one or two per cent of the time
 
@@ -97,8 +98,13 @@ def check_writable(path: Path, replacing: bool) -> None:
         raise ValueError(
             f"store {str(path)!r} exists and is not empty: go on with mt.resume({str(path)!r}), or give a new folder, so that no earlier draws are overwritten"
         )
-    if not all(entry.name == ".lock" or _is_generation(entry) for entry in path.iterdir()):  # a run killed before its first commit leaves these
+    if not holds_nothing(path):
         raise ValueError(f"store {str(path)!r} exists and is not empty: give a new folder")
+
+
+def holds_nothing(path: Path) -> bool:
+    """Whether a folder is empty, but for what a run leaves that was killed before its first commit."""
+    return not (path / COMMIT).is_file() and all(entry.name == ".lock" or _is_generation(entry) for entry in path.iterdir())
 
 
 def _is_generation(entry: Path) -> bool:
@@ -130,19 +136,23 @@ class RunFolder:
         check_writable(path, replacing is not None)
         with _told(path):
             path.mkdir(parents=True, exist_ok=True)
-            run = cls(path, config, _locked(path))
+            run = cls(path, config, locked(path))
             run.stale = replacing or ()
             older = [entry.name for entry in path.iterdir() if entry.name.startswith("run-")]
             number = 1 + max((int(name[4:]) for name in older if name[4:].isdigit()), default=0)
             run.generation = path / f"run-{number}"
-            (run.generation / "draws").mkdir(parents=True)
-            files = run._write_configuration(store_data)
-            for variable in config.kept():
-                create_array(run.generation / "draws", variable, n_chains, n_draws, config.model.n)
-            run.commit = Commit(run.generation.name, files, [ChainProgress() for _ in range(n_chains)], n_draws)
-            run._open(n_chains)
-            if not (path / COMMIT).exists():
-                run._publish()
+            try:
+                (run.generation / "draws").mkdir(parents=True)
+                files = run._write_configuration(store_data)
+                for variable in config.kept():
+                    create_array(run.generation / "draws", variable, n_chains, n_draws, config.model.n)
+                run.commit = Commit(run.generation.name, files, [ChainProgress() for _ in range(n_chains)], n_draws)
+                run._open(n_chains)
+                if not (path / COMMIT).exists():
+                    run._publish()
+            except BaseException:
+                run.close()
+                raise
         return run
 
     def _write_configuration(self, store_data: bool) -> dict[str, str]:
@@ -169,15 +179,15 @@ class RunFolder:
         return {file.name: sha256_of(file) for file in sorted(folder.iterdir()) if file.is_file()}
 
     @classmethod
-    def reopen(cls, path: Path, config: Configuration, n_draws: int) -> tuple[RunFolder, list[Checkpoint | None]]:
-        """Go on with a run: the folder to write to, and where each chain stands."""
-        with _told(path):
-            run = cls(path, config, _locked(path))
-            run.commit, run.published = Commit.read(path), True
-            run.commit.draws = n_draws
-            run.generation = path / run.commit.generation
+    def reopen(cls, stored: Stored, n_draws: int, lock: Any) -> tuple[RunFolder, list[Checkpoint | None]]:
+        """Go on with a run that was read under the lock: the folder to write to, and where each chain stands."""
+        with _told(stored.path):
+            run = cls(stored.path, stored.config, lock)
+            run.commit, run.published = stored.commit, True
+            run.commit.draws, run.commit.outcome = n_draws, {}
+            run.generation = stored.path / run.commit.generation
             run._clear_away()
-            checkpoints = [read_checkpoint(path, run.generation, chain) for chain in run.commit.chains]
+            checkpoints = stored.checkpoints()
             run._open(len(run.commit.chains))
         return run, checkpoints
 
@@ -187,8 +197,8 @@ class RunFolder:
 
     def go_on(self, chain: int, made: int) -> None:
         """The chain goes on from a checkpoint at which it had made so many draws."""
-        for writer in self.writers.values():
-            writer.go_on(chain, made, self.commit.chains[chain].draws)
+        for name, writer in self.writers.items():
+            writer.go_on(chain, made, self.commit.chains[chain].draws, tuple(self.commit.arrays[name][1]))
 
     def _open(self, n_chains: int) -> None:
         self.writers = {v.name: ArrayWriter(self.generation / "draws", v, n_chains) for v in self.config.kept()}
@@ -208,13 +218,14 @@ class RunFolder:
             return
         with _told(self.path):
             draws = self.write(chain)
-            name = f"chain-{chain}-{checkpoint.iteration}.npz"
-            content = checkpoint_bytes(checkpoint)
-            if name != self.commit.chains[chain].checkpoint:
+            name, before = f"chain-{chain}-{checkpoint.iteration}.npz", self.commit.chains[chain]
+            digest = before.sha256
+            if name != before.checkpoint:
+                content = checkpoint_bytes(checkpoint)
                 replace_file(self.generation / name, content)
+                digest = sha256(content)
             with self._mutex:
-                before = self.commit.chains[chain]
-                self.commit.chains[chain] = ChainProgress(max(draws, before.draws), checkpoint.iteration, name, sha256(content))
+                self.commit.chains[chain] = ChainProgress(max(draws, before.draws), checkpoint.iteration, name, digest)
                 self._publish()
                 if before.checkpoint not in (None, name):
                     (self.generation / str(before.checkpoint)).unlink(missing_ok=True)
@@ -225,14 +236,21 @@ class RunFolder:
         with _told(self.path):
             return max([writer.write(chain) for writer in self.writers.values()], default=0)
 
-    def adopt(self, checkpoints: list[Checkpoint]) -> None:
+    def show(self, chain: int, values: Mapping[str, Any]) -> None:
+        """The present state of a chain that has made no draw yet, for readers to see."""
+        with _told(self.path):
+            for name, writer in self.writers.items():
+                writer.show(chain, values[name])
+
+    def adopt(self, checkpoints: list[Checkpoint | None]) -> None:
         """All draws are written, and the chains stand where these say (nowhere, if there are none): one commit for all."""
         with _told(self.path), self._mutex:
             for number, progress in enumerate(self.commit.chains):
                 progress.draws = self.write(number)
-                if number < len(checkpoints) and checkpoints[number] is not None:
-                    content = checkpoint_bytes(checkpoints[number])
-                    progress.iteration, progress.sha256 = checkpoints[number].iteration, sha256(content)
+                checkpoint = checkpoints[number] if number < len(checkpoints) else None
+                if checkpoint is not None:
+                    content = checkpoint_bytes(checkpoint)
+                    progress.iteration, progress.sha256 = checkpoint.iteration, sha256(content)
                     progress.checkpoint = f"chain-{number}-{progress.iteration}.npz"
                     replace_file(self.generation / progress.checkpoint, content)
 
@@ -257,6 +275,10 @@ class RunFolder:
         for entry in self.path.iterdir():
             if _is_generation(entry) and entry.name != self.generation.name:
                 shutil.rmtree(entry, ignore_errors=True)
+        named = {chain.checkpoint for chain in self.commit.chains}
+        for entry in self.generation.glob("*chain-*.npz*"):
+            if entry.name not in named:
+                entry.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let others write; a run that has committed nothing leaves nothing behind."""
@@ -273,7 +295,7 @@ def versions_used() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in ("maitre", "numpy", "scipy", "numba", "zarr")}
 
 
-def _locked(path: Path) -> Any:
+def locked(path: Path) -> Any:
     """An open file that only one process may hold."""
     handle = (path / ".lock").open("w")
     try:
@@ -312,13 +334,33 @@ class Stored:
         arrays = {v.name: StoredArray(folder / v.name, chains, n_draws, tuple(self.commit.arrays[v.name][1])) for v in self.config.kept()}
         return {v.name: np.asarray(arrays[v.name]) if v.over == "scalar" else arrays[v.name] for v in self.config.kept()}
 
+    def later(self, chains: list[int], n_draws: int) -> dict[int, dict[str, Any]]:
+        """By chain, the draws that are not among the first `n_draws` of `chains`, read as they are asked for."""
+        folder = self.path / self.commit.generation / "draws"
+        tails = {c: (n_draws if c in chains else 0, progress.draws) for c, progress in enumerate(self.commit.chains)}
+        return {
+            c: {v.name: StoredArray(folder / v.name, [c], end, tuple(self.commit.arrays[v.name][1]), begin) for v in self.config.kept()}
+            for c, (begin, end) in tails.items()
+            if begin < end
+        }
+
+    def again(self, data: Any) -> Stored:
+        """The run as it is now, read with these data if it is another; files of one generation never change."""
+        commit = Commit.read(self.path)
+        return Stored(self.path, self.config, commit) if commit.generation == self.commit.generation else read_run(self.path, data)
+
 
 def read_run(path: Path, data: Any = None) -> Stored:
-    """The run in a folder, everything checked. `data` are needed if the folder has none. A run that is being written may change under the reader, who then reads again."""
+    """The run in a folder, everything checked. `data` are needed if the folder has none."""
+    return reading(path, data, lambda stored: stored)
+
+
+def reading(path: Path, data: Any, use: Callable[[Stored], T]) -> T:
+    """What `use` makes of the run in a folder. A run that is being written may change under the reader, who then reads again."""
     for attempt in range(5):
         commit = Commit.read(path)
         try:
-            return Stored(path, _read_configuration(path, commit, data), commit)
+            return use(Stored(path, _read_configuration(path, commit, data), commit))
         except ValueError:
             if attempt == 4 or (path / COMMIT).read_bytes() == commit.to_bytes():
                 raise
@@ -359,4 +401,7 @@ def _read_data(generation: Path, entry: dict[str, Any], arrays: dict[str, Any], 
     if entry["file"] is None:
         raise ValueError("the run was stored without its data: give them, e.g. mt.resume(folder, data=table)")
     rows = KINDS[entry["kind"]].load(generation / entry["file"])
-    return rows.renamed(restored(entry["names"], arrays)) if isinstance(rows, TableRows) else rows
+    rows = rows.renamed(restored(entry["names"], arrays)) if isinstance(rows, TableRows) else rows
+    if rows.fingerprint() != entry["fingerprint"]:
+        raise ValueError(f"the data in {str(generation)!r} did not come back as they were stored: give them yourself, e.g. mt.load(folder, data=table)")
+    return rows

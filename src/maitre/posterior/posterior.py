@@ -38,7 +38,9 @@ class Posterior:
     interrupted: bool = False
     moves: dict[str, dict[str, float]] = field(default_factory=dict)
     state: type[State] = MixtureState
-    checkpoints: list[Any] = field(default_factory=list, repr=False)  # where the chains stand, to go on from
+    checkpoints: list[Any] = field(default_factory=list, repr=False)  # where all chains of the run stand, to go on from
+    numbers: list[int] = field(default_factory=list, repr=False)  # of the chains whose draws these are, if others were left out
+    later: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)  # by the number of a chain: draws that other chains have not made
     chain_settings: dict[str, Any] = field(default_factory=dict, repr=False)
     folder: Path | None = None  # the run folder that holds the draws
     notes: dict[str, Any] = field(default_factory=dict, repr=False)  # what whoever asked for the run wants to find again
@@ -52,7 +54,7 @@ class Posterior:
         """A copy or a pickle takes draws along that live in a temporary folder."""
         state = self.__dict__.copy()
         if self.keep_alive is not None:
-            state.update(draws={name: np.asarray(values) for name, values in self.draws.items()}, keep_alive=None, folder=None)
+            state.update(draws=_in_memory(self.draws), later={chain: _in_memory(draws) for chain, draws in self.later.items()}, keep_alive=None, folder=None)
         return state
 
     @property
@@ -172,3 +174,7 @@ class Posterior:
 
 
 __all__ = ["Posterior", "evenly_spaced"]
+
+
+def _in_memory(draws: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.asarray(values) for name, values in draws.items()}

@@ -9,6 +9,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -29,16 +30,20 @@ def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, 
 
     shape, first = entry_shape(variable, n_points, _FIRST_WIDTH), entry_shape(variable, n_points, 1)
     step = min(max(1, _CHUNK // max(1, int(np.prod(shape)))), _MOST_DRAWS)
-    fill = np.nan if np.dtype(variable.dtype).kind == "f" else -1
     zarr.create_array(
         store=str(folder / variable.name),
         shape=(n_chains, n_draws, *first),
         chunks=(1, step, *(max(1, size) for size in shape)),
         dtype=variable.dtype,
         compressors=[ZstdCodec(level=1), Crc32cCodec()],
-        fill_value=fill,
+        fill_value=_filler(variable),
         config={"write_empty_chunks": True},
     )
+
+
+def _filler(variable: Variable) -> float:
+    """What stands where a draw has no value: for clusters that it does not have."""
+    return np.nan if np.dtype(variable.dtype).kind == "f" else -1
 
 
 def entry_shape(variable: Variable, n_points: int, width: int) -> tuple[int, ...]:
@@ -59,16 +64,16 @@ class ArrayWriter:
     def __init__(self, folder: Path, variable: Variable, n_chains: int) -> None:
         import zarr
 
-        self.variable = variable
+        self.variable, self.path = variable, folder / variable.name
         self.array = zarr.open_array(store=str(folder / variable.name), mode="r+", config={"write_empty_chunks": True})
         self.step, self._growing = self.array.chunks[1], Lock()
         self.base = [0] * n_chains  # the first draw that waits, of each chain
         self.waiting: list[list[Any]] = [[] for _ in range(n_chains)]
 
-    def go_on(self, chain: int, made: int, n_draws: int) -> None:
-        """Draws up to `n_draws` are on disk; those from `made` on will come again."""
+    def go_on(self, chain: int, made: int, n_draws: int, entry: tuple[int, ...]) -> None:
+        """Draws up to `n_draws` are on disk, of the shape `entry`; those from `made` on will come again."""
         self.base[chain] = made // self.step * self.step
-        self.waiting[chain] = list(np.asarray(self.array[chain, self.base[chain] : n_draws]))
+        self.waiting[chain] = list(StoredArray(self.path, [chain], n_draws, entry)[0, self.base[chain] :])
 
     def keep(self, chain: int, draw: int, value: Any) -> None:
         """A draw; one that came before is replaced."""
@@ -76,8 +81,17 @@ class ArrayWriter:
         if place < len(waiting):
             waiting[place] = value
         else:
-            assert place == len(waiting), "draws must come one after the other"
+            if place != len(waiting):
+                raise RuntimeError(
+                    f"draw {draw} of chain {chain} comes after draw {self.base[chain] + len(waiting) - 1}: a chain stands where its draws do not"
+                )
             waiting.append(value)
+
+    def show(self, chain: int, value: Any) -> None:
+        """A state before the first draw, which takes its place."""
+        self.keep(chain, 0, value)
+        self.write(chain)
+        self.base[chain], self.waiting[chain] = 0, []
 
     def write(self, chain: int) -> int:
         """Write what waits; returns how many draws of the chain are on disk."""
@@ -103,8 +117,7 @@ def padded_block(values: Sequence[Any], variable: Variable) -> Any:
     if variable.over != "cluster" or len({np.shape(value) for value in values}) == 1:
         return np.asarray(values, dtype=variable.dtype)
     widest = max(len(value) for value in values)
-    fill = np.nan if np.dtype(variable.dtype).kind == "f" else -1
-    block = np.full((len(values), widest, *variable.shape), fill, dtype=variable.dtype)
+    block = np.full((len(values), widest, *variable.shape), _filler(variable), dtype=variable.dtype)
     for row, value in zip(block, values, strict=True):
         row[: len(value)] = value
     return block
@@ -113,13 +126,13 @@ def padded_block(values: Sequence[Any], variable: Variable) -> Any:
 class StoredArray:
     """Draws on disk, read as they are asked for: `array[chain, draw]`, slices, or `np.asarray(array)`. What is damaged or missing is an error, never a value."""
 
-    def __init__(self, path: Path, chains: Sequence[int], n_draws: int, entry: tuple[int, ...]) -> None:
-        """`entry` is the shape of a draw, as committed."""
-        self.path, self.chains, self.n_draws = path, list(chains), n_draws
+    def __init__(self, path: Path, chains: Sequence[int], n_draws: int, entry: tuple[int, ...], first: int = 0) -> None:
+        """The draws from `first` on, of `n_draws`; `entry` is the shape of a draw, as committed."""
+        self.path, self.chains, self.first, self.n_draws = path, list(chains), first, n_draws - first
         self.keep_alive: Any = None  # a temporary folder that must not go before the array
         self._array = self._opened()
         self.dtype = self._array.dtype
-        self.shape = (len(self.chains), n_draws, *entry)
+        self.shape = (len(self.chains), self.n_draws, *entry)
         wanted = (max(self.chains) + 1, n_draws, *entry)
         if len(self._array.shape) != len(wanted) or any(has < want for has, want in zip(self._array.shape, wanted, strict=True)):
             raise self._damaged(f"it has shape {self._array.shape}")
@@ -151,7 +164,7 @@ class StoredArray:
         key += (slice(None),) * max(0, 2 - len(key))
         chains, draws, rest = key[0], key[1], key[2:]
         which: Any = np.asarray(self.chains)[chains]
-        places = np.arange(self.n_draws)[draws]
+        places = self.first + np.arange(self.n_draws)[draws]
         found = self._chain(int(which), places) if np.ndim(which) == 0 else np.stack([self._chain(int(chain), places) for chain in which])
         before = [slice(None)] * (np.ndim(which) + np.ndim(places))
         return found[(*before, *rest)] if rest else found
@@ -161,10 +174,11 @@ class StoredArray:
         if np.size(places) == 0:
             return np.empty((*np.shape(places), *self.shape[2:]), dtype=self.dtype)
         first, last = int(np.min(places)), int(np.max(places))
-        step = self._array.chunks[1]
-        for number in range(first // step, last // step + 1):
-            if not self.path.joinpath("c", str(chain), str(number), *["0"] * (self.ndim - 2)).is_file():
-                raise self._damaged(f"chunk {number} of chain {chain} is missing")
+        _, step, *widths = self._array.chunks
+        inner = [range(-(-size // width)) for size, width in zip(self.shape[2:], widths, strict=True)]
+        for place in product([chain], range(first // step, last // step + 1), *inner):
+            if not self.path.joinpath("c", *map(str, place)).is_file():
+                raise self._damaged(f"chunk {place[1]} of chain {chain} is missing")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -179,6 +193,5 @@ def in_memory(values: Sequence[Sequence[Any]], variable: Variable) -> Any:
     blocks = [padded_block(chain, variable) for chain in values]
     if variable.over == "cluster" and len({block.shape for block in blocks}) > 1:
         widest = max(block.shape[1] for block in blocks)
-        fill = np.nan if np.dtype(variable.dtype).kind == "f" else -1
-        blocks = [np.pad(b, [(0, 0), (0, widest - b.shape[1]), *[(0, 0)] * (b.ndim - 2)], constant_values=fill) for b in blocks]
+        blocks = [np.pad(b, [(0, 0), (0, widest - b.shape[1]), *[(0, 0)] * (b.ndim - 2)], constant_values=_filler(variable)) for b in blocks]
     return np.stack(blocks)
