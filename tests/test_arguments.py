@@ -70,3 +70,38 @@ def test_odd_options_of_moves(move):
             else:
                 message = repr(made)
             assert "\n" not in message
+
+
+X = [[0.0], [0.1], [5.0]]
+NEIGHBOURS = mt.priors.DistanceDependent.neighbours
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mt.sample(float("nan")), "the data are float"),
+        (lambda: mt.sample(X, seed=None), "seed is None"),
+        (lambda: mt.sample(X, thin=None), "thin is None"),
+        (lambda: mt.sample(X, chains=None), "chains is None"),
+        (lambda: mt.sample(X, moves=b"x"), "moves is b'x'"),
+        (lambda: mt.sample(X, init=[np.nan] * 3), "init is list and no vector of labels"),
+        (lambda: mt.load(None), "path is None"),
+        (lambda: mt.resume(3), "path is 3"),
+        (lambda: mt.priors.DistanceDependent(10**400, mt.decays.exponential(1.0)), "the distances are not a matrix of numbers"),
+        (lambda: mt.priors.DistanceDependent([[0.0]], mt.decays.exponential(1.0), sequential="yes"), "sequential is 'yes'; expected True or False"),
+        (lambda: NEIGHBOURS(X, radius=10**400), "radius is 1000"),
+        (lambda: NEIGHBOURS(X, radius="near"), "radius is 'near'; expected a finite number above 0"),
+        (lambda: NEIGHBOURS(X, radius=np.inf), "radius is inf"),
+        (lambda: NEIGHBOURS(X, k=True), "k is True"),
+        (lambda: NEIGHBOURS(X, metric=[]), r"metric is \[\]; expected one of"),
+        (lambda: NEIGHBOURS(None), "points is None"),
+        (lambda: mt.families.Categorical(levels=3), "levels is 3; expected a list of levels for each column"),
+        (lambda: mt.families.Categorical(levels=[1, 2]), "levels is"),
+        (lambda: mt.DPMixture(family=np.array([1, 2])).fit(X), "unknown family"),
+        (lambda: mt.DPMixture(progress=np.array([1, 2])).fit(X), "progress is array"),
+        (lambda: mt.MAPSearch(heuristic="best").fit(X), "heuristic is 'best'"),
+    ],
+)
+def test_the_message_names_the_argument(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

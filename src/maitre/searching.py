@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from maitre.chains.progress import Progress
+from maitre.chains.settings import seconds
 from maitre.engines.threads import run_all
 from maitre.families.base import ConjugateFamily, Family
 from maitre.families.statistics import mergeable
 from maitre.model import Model
-from maitre.numerics.arguments import number, one_of, truth, whole_number
+from maitre.numerics.arguments import one_of, truth, whole_number
 from maitre.numerics.arrays import Ints
 from maitre.numerics.rng import stream
 from maitre.optimize.pipeline import ROUNDS, Outcome, Plan, Search, Stage, warm_up
@@ -125,7 +126,7 @@ def search(
     (array([0, 0, 1, 1]), True)
     """
     seed, show = whole_number("seed", seed), truth("progress", progress)
-    seconds = None if time_budget is None else number("time_budget", time_budget, above=0)
+    budget = seconds(time_budget)
     rounds = None if rounds is None else whole_number("rounds", rounds)
     plan = Plan(
         None if beam is None else whole_number("beam", beam, least=1),
@@ -134,7 +135,7 @@ def search(
         _orders(order, whole_number("restarts", restarts, most=_MOST_RESTARTS)),
         whole_number("diversity", diversity, least=1),
         truth("refine", refine),
-        rounds if rounds is not None or seconds is not None else ROUNDS,
+        rounds if rounds is not None or budget is not None else ROUNDS,
     )
     model = Model.of(data, family, prior)
     _check(model, plan)
@@ -146,11 +147,11 @@ def search(
         "queue": plan.queue,
         "refine": plan.refine,
         "rounds": rounds,
-        "time_budget": seconds,
+        "time_budget": budget,
     }
     stop = Event()
     with Progress(100, show, "searching") as bar:
-        results, interrupted = run_all([partial(_run, model, plan, seed, stop, seconds, bar)], stop, 1, bar.poll)
+        results, interrupted = run_all([partial(_run, model, plan, seed, stop, budget, bar)], stop, 1, bar.poll)
     outcome: Outcome = results[0]
     outcome.complete = outcome.complete and not interrupted
     return _found(model, outcome, settings)

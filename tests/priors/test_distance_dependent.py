@@ -81,7 +81,7 @@ def test_wrong_distances_are_named(distances, message):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({}, "give k"), ({"k": 0}, "k is 0"), ({"radius": -1.0}, "radius is -1"), ({"k": 2, "metric": "cosine"}, "unknown metric 'cosine'")],
+    [({}, "give k"), ({"k": 0}, "k is 0"), ({"radius": -1.0}, "radius is -1"), ({"k": 2, "metric": "cosine"}, "metric is 'cosine'; expected one of")],
 )
 def test_wrong_neighbourhoods_are_named(options, message):
     with pytest.raises(ValueError, match=message):

@@ -44,6 +44,8 @@ def _given(init: Any, model: Model, most: int) -> Ints:
     expected = f"give one label per point, or one of {', '.join(NAMES)}"
     try:
         labels = canonical(init)
+        if np.asarray(init).dtype.kind == "f" and not np.isfinite(init).all():
+            raise ValueError("labels that are no numbers")
     except (TypeError, ValueError):
         raise ValueError(f"init is {type(init).__name__} and no vector of labels: {expected}") from None
     if len(labels) != model.n:

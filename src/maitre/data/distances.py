@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.spatial import KDTree
 
 from maitre.data.validation import dense_matrix
+from maitre.numerics.arguments import number, one_of, whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.distributions import Parametrised
 
@@ -79,7 +80,7 @@ def _csr(given: Any) -> Any:
 def _csr_of_dense(given: Any) -> Any:
     try:
         matrix = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("the distances are not a matrix of numbers; expected one row and one column per point") from None
     _check_square(matrix.shape)
     n = len(matrix)
@@ -112,10 +113,9 @@ def neighbour_distances(points: Any, k: int | None = None, radius: float | None 
     """
     if k is None and radius is None:
         raise ValueError("give k, a number of neighbours, or radius, a distance")
-    if k is not None and (not isinstance(k, (int, np.integer)) or k < 1):
-        raise ValueError(f"k is {k!r}; expected a number of neighbours of at least 1")
-    if radius is not None and not radius > 0.0:
-        raise ValueError(f"radius is {radius!r}; expected a distance above 0")
+    k = None if k is None else whole_number("k", k, least=1)
+    radius = None if radius is None else number("radius", radius, above=0)
+    one_of("metric", metric, [*METRICS, "haversine"])
     places, exponent = _places(points, metric)
     tree = KDTree(places)
     found = _within(tree, _chord(radius, metric), exponent) if k is None else _nearest(tree, int(k), _chord(radius, metric), exponent)
@@ -124,11 +124,11 @@ def neighbour_distances(points: Any, k: int | None = None, radius: float | None 
 
 def _places(points: Any, metric: str) -> tuple[Floats, float]:
     """The points in a space whose Minkowski distances have the order of the metric, and the exponent; places on Earth become points on the unit sphere."""
+    if np.ndim(points) == 0:
+        raise ValueError(f"points is {points!r}; expected coordinates, a row for each point")
     matrix = dense_matrix(points)
     if metric in METRICS:
         return matrix, METRICS[metric]
-    if metric != "haversine":
-        raise ValueError(f"unknown metric {metric!r}; expected one of {', '.join([*METRICS, 'haversine'])}")
     if matrix.shape[1] != 2 or np.abs(matrix[:, 0]).max() > 90.0:
         raise ValueError("metric 'haversine' takes two columns, latitude (−90 to 90 degrees) and longitude")
     latitude, longitude = np.radians(matrix).T

@@ -312,6 +312,8 @@ def as_data(data: Any) -> Rows:
         array = np.asarray(data)
     except ValueError:
         raise ValueError(_RAGGED) from None
+    if array.ndim == 0:
+        raise ValueError(f"the data are {type(data).__name__}; expected an array, a table (DataFrame) or a sparse matrix with one row per point")
     if array.dtype.kind not in "OUS" or array.ndim > 2:
         return ArrayRows(array)
     import pandas as pd

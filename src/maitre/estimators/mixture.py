@@ -24,6 +24,7 @@ from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.product import Product
 from maitre.model import Model
 from maitre.moves import Move
+from maitre.numerics.arguments import truth
 from maitre.numerics.arrays import Floats, Ints
 from maitre.priors.base import Prior
 from maitre.sampling import sample_model
@@ -38,7 +39,7 @@ class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _sample(self, model: Model) -> None:
         settings = Settings(seed=seed_of(self.random_state), **{name: getattr(self, name) for name in ("moves", "draws", "burn_in", "thin", "chains", "init")})
-        posterior = sample_model(model, settings, Conditions(progress=self.progress))
+        posterior = sample_model(model, settings, Conditions(progress=truth("progress", self.progress)))
         self.posterior_ = posterior
         self.labels_ = posterior.best
         self.n_clusters_ = int(self.labels_.max()) + 1
@@ -56,15 +57,18 @@ class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _takes_categories(self, X: Any) -> bool:
         """Whether the family names columns or takes text, so that X must stay as it is."""
-        if not (isinstance(self.family, (Categorical, Product)) or self.family == "Categorical"):
+        if not (isinstance(self.family, (Categorical, Product)) or self._family_is("Categorical")):
             return False
         return hasattr(X, "columns") or np.asarray(X).dtype.kind in "OUS"
+
+    def _family_is(self, name: str) -> bool:
+        return isinstance(self.family, str) and self.family == name
 
     def __sklearn_tags__(self) -> Any:
         """Sparse matrices are taken if they hold counts, which the tag for any sparse matrix cannot say: it is set only where a family of counts is asked for."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = self.family == "DirichletMultinomial" or isinstance(self.family, DirichletMultinomial)
-        tags.input_tags.allow_nan = self.family in (None, "auto") or isinstance(self.family, Product)
+        tags.input_tags.sparse = tags.input_tags.positive_only = self._family_is("DirichletMultinomial") or isinstance(self.family, DirichletMultinomial)
+        tags.input_tags.allow_nan = self.family is None or self._family_is("auto") or isinstance(self.family, Product)
         return tags
 
 
@@ -159,7 +163,7 @@ def seed_of(random_state: Any) -> int:
     >>> seed_of(7)
     7
     """
-    if isinstance(random_state, (int, np.integer)):
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         check_random_state(random_state)
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))

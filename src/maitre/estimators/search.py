@@ -7,6 +7,8 @@ from typing import Any, Self
 
 from maitre.estimators.mixture import DPMixture, seed_of
 from maitre.families.base import Family
+from maitre.numerics.arguments import one_of
+from maitre.optimize.scores import SCORES
 from maitre.priors.base import Prior
 from maitre.searching import search
 
@@ -76,7 +78,7 @@ class MAPSearch(DPMixture):
             family=self.family,
             prior=self.prior,
             beam=self.beam,
-            score=self.heuristic,
+            score=one_of("heuristic", self.heuristic, SCORES),
             order=self.order,
             seed=seed_of(self.random_state),
             queue=self.queue,

@@ -214,6 +214,8 @@ class Categorical(ConjugateFamily):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_masses(self, "concentration")
+        if self.levels is not None and not (isinstance(self.levels, (list, tuple)) and all(isinstance(kinds, (list, tuple)) for kinds in self.levels)):
+            raise ValueError(f"Categorical: levels is {self.levels!r}; expected a list of levels for each column, e.g. [['red', 'blue'], ['round', 'square']]")
 
     def validate(self, data: Any, missing: bool = False) -> tuple[Ints, list[Any]]:
         return category_codes(data, missing, self.levels)

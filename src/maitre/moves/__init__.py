@@ -60,7 +60,7 @@ def _parts(moves: Any) -> list[Any]:
         return moves.split("+")
     if isinstance(moves, Move):
         return [moves]
-    if not isinstance(moves, Sequence):
+    if not isinstance(moves, Sequence) or isinstance(moves, (bytes, bytearray)):
         raise ValueError(f"moves is {moves!r}; expected names joined by '+', such as 'gibbs+split_merge', or a list of move objects")
     return list(moves)
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from maitre.data.distances import Distances, as_distances, neighbour_distances
+from maitre.numerics.arguments import truth
 from maitre.numerics.distributions import Gamma, Hyperparameter, Hyperprior
 from maitre.priors.base import Prior
 from maitre.priors.decays import Decay, Evaluated, Exponential
@@ -49,6 +50,7 @@ class DistanceDependent(Prior):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        truth("sequential", self.sequential)
         distances, decay = as_distances(self.distances), self.decay
         if callable(decay) and not isinstance(decay, Decay):
             distances, decay = _evaluated(distances, decay)
