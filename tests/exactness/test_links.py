@@ -262,7 +262,7 @@ def test_hyperparameters_have_the_law_that_quadrature_gives(which):
     "name",
     [
         "NormalInverseGamma",
-        "NormalInverseWishart",
+        pytest.param("NormalInverseWishart", marks=pytest.mark.long),
         pytest.param("KnownCovarianceGaussian", marks=pytest.mark.long),
         pytest.param("DirichletMultinomial", marks=pytest.mark.long),
     ],

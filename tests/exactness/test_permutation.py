@@ -52,8 +52,14 @@ def test_every_prior(prior, order, form):
     assert_invariant(*matrix_of(gaussian(3, prior), order=order, **FORMS[form]))
 
 
-@pytest.mark.parametrize("form", ["exact", "beam", "two_pass_beam"])
-@pytest.mark.parametrize("order", ["uniform", "scan"])
+@pytest.mark.parametrize(
+    ("order", "form"),
+    [
+        ("uniform", "two_pass_beam"),
+        ("scan", "beam"),
+        *(pytest.param(o, f, marks=pytest.mark.long) for o in ("uniform", "scan") for f in ("exact", "beam", "two_pass_beam")),
+    ],
+)
 def test_four_points(order, form):
     assert_invariant(*matrix_of(gaussian(4, PRIORS["PitmanYor"].EXAMPLES[0]), order=order, **FORMS[form]))
 
@@ -154,8 +160,14 @@ def test_a_scan_weighed_as_uniform_fails(monkeypatch):
 # -- the compiled move -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["NormalInverseGamma", "NormalInverseWishart", "KnownCovarianceGaussian"])
-@pytest.mark.parametrize("order", ["uniform", "scan", "projections"])
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        pytest.param(name, order, marks=[pytest.mark.long] if order == "scan" and name != "NormalInverseGamma" else [])
+        for name in ("NormalInverseGamma", "NormalInverseWishart", "KnownCovarianceGaussian")
+        for order in ("uniform", "scan", "projections")
+    ],
+)
 def test_compiled_and_plain_agree_and_keep_every_invariant(name, order):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(30, 2)) + 5.0 * rng.integers(0, 3, size=(30, 1))

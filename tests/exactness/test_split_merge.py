@@ -29,7 +29,7 @@ def matrix_of(model, scans, n_points=None):
 @pytest.mark.parametrize("prior", ALL_PRIORS, ids=str)
 def test_every_prior(prior, method):
     example = FAMILIES["KnownCovarianceGaussian"].EXAMPLES[0]
-    n = 3 if method == "restricted-1" else 4
+    n = 4 if method == "sams" else 3
     assert_invariant(*matrix_of(Model.of(example.data[:n], example.family, prior), METHODS[method]))
 
 
@@ -42,10 +42,11 @@ def test_every_family(family, method):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("method", ["restricted-0", "restricted-1"])
 @pytest.mark.parametrize("prior", ALL_PRIORS, ids=str)
-def test_every_prior_with_four_points_and_a_restricted_scan(prior):
+def test_every_prior_with_four_points(prior, method):
     example = FAMILIES["KnownCovarianceGaussian"].EXAMPLES[0]
-    assert_invariant(*matrix_of(Model.of(example.data[:4], example.family, prior), METHODS["restricted-1"]))
+    assert_invariant(*matrix_of(Model.of(example.data[:4], example.family, prior), METHODS[method]))
 
 
 def test_five_points():

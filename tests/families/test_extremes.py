@@ -95,11 +95,10 @@ def test_what_cannot_be_sampled_is_refused():
 
 
 def test_a_density_does_not_depend_on_the_rows_beside_it():
-    posterior = mt.sample(
-        np.array([[0], [1], [0], [1]]), family=mt.families.Product([(0, mt.families.Categorical())]), draws=5, burn_in=2, chains=1, progress=False
-    )
+    options = {"moves": "gibbs", "draws": 5, "burn_in": 2, "chains": 1, "progress": False}
+    posterior = mt.sample(np.array([[0], [1], [0], [1]]), family=mt.families.Product([(0, mt.families.Categorical())]), **options)
     assert posterior.log_density(np.array([[0]]))[0] == posterior.log_density(np.array([[0], [7]]))[0]
-    plain = mt.sample(np.array([[0], [1], [0], [1]]), family=mt.families.Categorical(), draws=5, burn_in=2, chains=1, progress=False)
+    plain = mt.sample(np.array([[0], [1], [0], [1]]), family=mt.families.Categorical(), **options)
     with pytest.raises(ValueError, match=r"row 1, .* is 7; expected a category known"):
         plain.log_density(np.array([[0], [7]]))
 
