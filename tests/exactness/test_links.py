@@ -83,6 +83,16 @@ def test_groups_that_move_point_by_point(name, patience, monkeypatch):
     assert_invariant(exact, transition_matrix(model, lambda state, rng: relink_points(state, np.array([2, 0]), rng), exact))
 
 
+def test_groups_with_predictives_that_are_one_percent_off_fail(monkeypatch):
+    monkeypatch.setattr(mt.families.KnownCovarianceGaussian, "merge_cost", lambda self, encoded: 4)
+    real = links_module.log_predictive
+    monkeypatch.setattr(links_module, "log_predictive", lambda s, k, i: real(s, k, i) + 0.01)
+    model = Model.of(X[:4], GAUSSIAN, restricted(PRIORS["asymmetric"], 4))
+    exact = enumerate_links(model)
+    with pytest.raises(AssertionError, match="invariant"):
+        assert_invariant(exact, transition_matrix(model, one_link(1), exact))
+
+
 def test_steps_in_turn_are_exact():
     model = Model.of(X[:4], GAUSSIAN, restricted(PRIORS["neighbours"], 4))
     exact = enumerate_links(model)

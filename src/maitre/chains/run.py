@@ -22,7 +22,7 @@ from maitre.engines.cores import n_cores
 from maitre.model import Model
 from maitre.moves import Composed, resolve, state_of
 from maitre.posterior.commits import Checkpoint
-from maitre.posterior.folder import Configuration, RunFolder, Stored, locked, read_run, reading
+from maitre.posterior.folder import Configuration, RunFolder, Stored, locked, reading
 from maitre.posterior.posterior import Posterior
 from maitre.posterior.stored import StoredArray, in_memory
 
@@ -192,10 +192,9 @@ def new_run(model: Model, settings: Settings, conditions: Conditions) -> Run:
 
 def resumed_run(path: Path, draws: int | None, data: Any, conditions: Conditions) -> Run | Posterior:
     """A run that goes on from its last commit; the posterior, if there is nothing left to do."""
-    stored = read_run(path, data)
-    wanted = _draws_wanted(stored, draws)
-    if wanted is None:
-        return reading(path, data, posterior_of)
+    stored = reading(path, data, lambda stored: posterior_of(stored) if _draws_wanted(stored, draws) is None else stored)
+    if isinstance(stored, Posterior):
+        return stored
     lock = locked(path)  # from here on nobody else writes; what was read before may be old
     try:
         stored = stored.again(data)

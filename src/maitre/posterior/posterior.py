@@ -173,8 +173,8 @@ class Posterior:
         return "\n".join(lines)
 
 
-__all__ = ["Posterior", "evenly_spaced"]
-
-
 def _in_memory(draws: dict[str, Any]) -> dict[str, Any]:
     return {name: np.asarray(values) for name, values in draws.items()}
+
+
+__all__ = ["Posterior", "evenly_spaced"]
