@@ -201,6 +201,17 @@ def test_folders_that_are_no_results_are_left_alone(points, tmp_path, capsys):
     assert (other / "thesis.txt").read_text() == "years of work"
 
 
+def test_what_a_run_killed_at_its_start_leaves_is_no_obstacle(points, tmp_path, capsys):
+    points.to_csv("points.csv", index=False)
+    left = tmp_path / "left"
+    (left / "run-1" / "draws").mkdir(parents=True)
+    (left / ".lock").touch()
+    run(["fit", "points.csv", "--out", "left", "-q", *FAST])
+    assert is_whole(left)
+    (tmp_path / "mine" / "run-1").mkdir(parents=True)  # a folder of that name without draws is somebody's own
+    assert "is not an earlier result" in fails(capsys, "fit", "points.csv", "--out", "mine")
+
+
 def test_a_full_disk_is_told_in_one_line(points, capsys, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
