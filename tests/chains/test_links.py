@@ -60,7 +60,9 @@ def test_a_function_as_decay_saves_and_loads(tmp_path):
 
 
 def test_what_does_not_fit_together_is_said():
-    with pytest.raises(ValueError, match="move 'gibbs' does not work with the prior DistanceDependent; those that do are 'links', 'explicit_links'"):
+    with pytest.raises(
+        ValueError, match="move 'gibbs' does not work with the prior DistanceDependent, only with a GibbsTypePrior; those that do are 'links', 'explicit_links'"
+    ):
         mt.sample(X, prior=prior(), moves="gibbs", progress=False)
     with pytest.raises(ValueError, match="move 'links' does not work with the prior DirichletProcess"):
         mt.sample(X, moves="links", progress=False)

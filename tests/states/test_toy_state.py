@@ -144,5 +144,5 @@ def test_it_is_saved_resumed_and_audited(tmp_path):
 
 
 def test_what_does_not_fit_it_is_said():
-    with pytest.raises(ValueError, match="move 'gibbs' does not work with the prior KnownComponents; those that do are 'weights'"):
+    with pytest.raises(ValueError, match="move 'gibbs' does not work with the prior KnownComponents, only with a GibbsTypePrior; those that do are 'weights'"):
         sampled(moves="gibbs")

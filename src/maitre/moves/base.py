@@ -62,6 +62,7 @@ class Move(ABC):
     needs: ClassVar[tuple[str, ...]] = ()  # names of ABILITIES
     REMEMBERS: ClassVar[tuple[str, ...]] = ()
     exact: bool = True  # after burn-in
+    alone: bool = False  # no other move may change the partition in between
     climbing: bool = False  # at present: looking for clusters rather than sampling
 
     def __repr__(self) -> str:
@@ -116,6 +117,7 @@ def lacking(move: Move | type[Move], model: Model) -> str | None:
     """Why a move cannot run on a model, or None."""
     family, prior = type(model.family).__name__, type(model.prior).__name__
     if not (isinstance(model.prior, move.state.PRIOR) and isinstance(model.prior, move.prior)):
-        return f"does not work with the prior {prior}"
+        narrower = move.prior if move.prior is not Prior else move.state.PRIOR
+        return f"does not work with the prior {prior}, only with a {narrower.__name__}"
     missing = next((ABILITIES[need] for need in move.needs if not ABILITIES[need].present(model)), None)
     return f"needs {missing.words}; {family} has none" if missing is not None else None

@@ -18,6 +18,8 @@ from maitre.numerics.factorials import digamma_rise, log_rising
 from maitre.numerics.rng import RngState, log_gamma_variate, uniform
 from maitre.priors.base import GibbsTypePrior
 
+_log_w: Floats = np.zeros(1)  # does not depend on α: one table for all chains, and for all blocks of their points
+
 
 @dataclass(frozen=True)
 class DirichletProcess(GibbsTypePrior):
@@ -38,6 +40,12 @@ class DirichletProcess(GibbsTypePrior):
 
     def log_w(self, m: npt.NDArray[np.int64]) -> Floats:
         return np.asarray(gammaln(m), dtype=np.float64)
+
+    def w_table(self, m_max: int) -> Floats:
+        global _log_w
+        if len(_log_w) <= m_max:
+            _log_w = super().w_table(m_max)
+        return _log_w[: m_max + 1]
 
 
 DirichletProcess.EXAMPLES = (DirichletProcess(1.0), DirichletProcess(0.37))

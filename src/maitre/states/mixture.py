@@ -5,6 +5,7 @@ Clusters live in *slots*; a slot's number means nothing. Labels leave the state 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -108,12 +109,17 @@ class MixtureState(ClusterState):
         self.rebuild()
 
     def _tabulate(self) -> None:
-        """The prior's two tables for the present hyper-parameters; W, a table over all sizes, only if it has changed."""
+        """The prior's tables for the present hyper-parameters; W, a table over all sizes, is forgotten only if it has changed."""
         self.log_v: Floats = self.prior.v_table(self.model.n, self.capacity + 1)
         probe = self.prior.log_w(np.array([1, 2, self.model.n + 1]))
         if not np.array_equal(probe, self._log_w_probe):
-            self.log_w: Floats = self.prior.w_table(self.model.n + 1)
+            vars(self).pop("log_w", None)
             self._log_w_probe = probe
+
+    @cached_property
+    def log_w(self) -> Floats:
+        """log W(m) for every size that a cluster may have, made when a move asks for it."""
+        return self.prior.w_table(self.model.n + 1)
 
     def rebuild(self) -> None:
         """Sizes and statistics from the labels alone: rounding errors of many updates go away."""
@@ -126,7 +132,9 @@ class MixtureState(ClusterState):
         self.changes = 0
 
     def _update_log_join(self) -> None:
-        self.log_join: Floats = np.where(self.sizes > 0, self.log_w[self.sizes + 1] - self.log_w[self.sizes], -np.inf)
+        occupied = self.sizes > 0
+        self.log_join: Floats = np.full(self.capacity, -np.inf)
+        self.log_join[occupied] = self.prior.log_w(self.sizes[occupied] + 1) - self.prior.log_w(self.sizes[occupied])
 
     def make_room(self) -> None:
         """Double the number of slots."""
@@ -150,7 +158,7 @@ class MixtureState(ClusterState):
     def log_prior_of_partition(self) -> float:
         """log p(C)."""
         occupied = self.sizes[self.sizes > 0]
-        return float(self.log_v[self.n_clusters] + self.log_w[occupied].sum())
+        return float(self.log_v[self.n_clusters] + self.prior.log_w(occupied).sum())
 
     def log_prior_at(self, values: dict[str, float]) -> float:
         """log p(C) with other hyper-parameters of the prior."""
@@ -160,8 +168,7 @@ class MixtureState(ClusterState):
         """For a point beyond the n, the log prior weight of each cluster in canonical order (the state is committed) and, last, of a new one; they are normalised."""
         n, n_clusters = self.model.n, self.n_clusters
         log_v = self.prior.log_v(n + 1, np.array([n_clusters, n_clusters + 1])) - self.prior.log_v(n, np.array([n_clusters]))
-        sizes = self.sizes[:n_clusters]
-        return np.append(self.log_w[sizes + 1] - self.log_w[sizes] + log_v[0], self.log_w[1] + log_v[1])
+        return np.append(self.log_join[:n_clusters] + log_v[0], self.prior.log_w(np.array([1])) + log_v[1])
 
     # -- changes ----------------------------------------------------------------------------------------------------------------------------
 
