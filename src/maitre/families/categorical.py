@@ -155,6 +155,26 @@ class CategoricalStatistics(NamedTuple):
             value += theta[s.rows[t]]
         return value
 
+    def n_coefficients(s) -> int:
+        return len(s.base)
+
+    def set_coefficients(s, theta: Floats, a: Floats, k: int) -> None:
+        for r in range(len(s.base)):
+            a[r, k] = theta[r]
+
+    def score_all(s, theta: Floats, a: Floats, i: int, n: int, out: Floats) -> None:
+        for t in range(s.start[i], s.start[i + 1]):
+            r = s.rows[t]
+            for k in range(n):
+                out[k] += a[r, k]
+
+    def log_likelihood_of(s, theta: Floats, k: int) -> float:
+        value = 0.0
+        for r in range(len(s.base)):
+            if s.seen[r, k] > 0:
+                value += s.seen[r, k] * theta[r]
+        return value
+
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         for t in range(s.start[i], s.start[i + 1]):
             d = s.columns[t]

@@ -181,6 +181,27 @@ class DirichletMultinomialStatistics(NamedTuple):
                 value += s.counts[t] * theta[s.words[t]]
         return value
 
+    def n_coefficients(s) -> int:
+        return len(s.base)
+
+    def set_coefficients(s, theta: Floats, a: Floats, k: int) -> None:
+        for w in range(len(s.base)):
+            a[w, k] = theta[w]
+
+    def score_all(s, theta: Floats, a: Floats, i: int, n: int, out: Floats) -> None:
+        for t in range(s.start[i], s.start[i + 1]):
+            if s.counts[t] > 0:
+                w, count = s.words[t], float(s.counts[t])
+                for k in range(n):
+                    out[k] += count * a[w, k]
+
+    def log_likelihood_of(s, theta: Floats, k: int) -> float:
+        value = 0.0
+        for w in range(len(s.base)):
+            if s.seen[w, k] > 0:
+                value += s.seen[w, k] * theta[w]
+        return value
+
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         """Only for points that store an entry, if need be 0, for every word, and whose counts stay at most 16."""
         for t in range(s.start[i], s.start[i + 1]):

@@ -144,6 +144,31 @@ class GammaPoissonStatistics(NamedTuple):
                 value += s.x[i, d] * theta[d] - math.exp(theta[d]) - s.log_factorial[i, d]
         return value
 
+    def n_coefficients(s) -> int:
+        return 2 * s.x.shape[1]
+
+    def set_coefficients(s, theta: Floats, a: Floats, k: int) -> None:
+        """Of x, and of 1 where it is observed."""
+        for d in range(s.x.shape[1]):
+            a[d, k] = theta[d]
+            a[s.x.shape[1] + d, k] = -math.exp(theta[d])
+
+    def dense_features(s) -> bool:
+        return True
+
+    def fill_features(s, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+        for t in range(count):
+            i = points[begin + t] - base
+            for d in range(s.x.shape[1]):
+                out[d, t] = s.x[i, d]
+                out[s.x.shape[1] + d, t] = s.observed[i, d]
+
+    def log_likelihood_of(s, theta: Floats, k: int) -> float:
+        value = -s.base[k]
+        for d in range(s.x.shape[1]):
+            value += s.total[k, d] * theta[d] - s.counts[k, d] * math.exp(theta[d])
+        return value
+
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         for d in range(s.x.shape[1]):
             if s.observed[i, d]:

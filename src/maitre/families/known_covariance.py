@@ -208,6 +208,35 @@ class KnownCovarianceStatistics(NamedTuple):
         sigma = s.covariance_scale
         return s.log_jacobian - 0.5 * (len(s.variance) * (_LOG_TWO_PI + math.log(sigma)) + distance / sigma)
 
+    def n_coefficients(s) -> int:
+        return len(s.variance) + 1
+
+    def set_coefficients(s, theta: Floats, a: Floats, k: int) -> None:
+        n_dimensions, squares = len(s.variance), 0.0
+        for d in range(n_dimensions):
+            a[d, k] = theta[d] / s.covariance_scale
+            squares += theta[d] * theta[d]
+        a[n_dimensions, k] = -0.5 * squares / s.covariance_scale
+
+    def dense_features(s) -> bool:
+        return True
+
+    def fill_features(s, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+        n_dimensions = len(s.variance)
+        for t in range(count):
+            i = points[begin + t] - base
+            for d in range(n_dimensions):
+                out[d, t] = s.x[i, d]
+        for t in range(count):
+            out[n_dimensions, t] = 1.0
+
+    def log_likelihood_of(s, theta: Floats, k: int) -> float:
+        n, sigma, n_dimensions = s.n[k], s.covariance_scale, len(s.variance)
+        distance = s.square[k, 0]
+        for d in range(n_dimensions):
+            distance += theta[d] * (n * theta[d] - 2.0 * s.total[k, d])
+        return n * s.log_jacobian - 0.5 * (n * n_dimensions * (_LOG_TWO_PI + math.log(sigma)) + distance / sigma)
+
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         root = math.sqrt(s.covariance_scale)
         for d in range(len(s.variance)):

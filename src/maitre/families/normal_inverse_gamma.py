@@ -203,6 +203,65 @@ class NormalInverseGammaStatistics(NamedTuple):
                 value += 0.5 * (theta[2 * d + 1] - _LOG_TWO_PI - gap * gap * math.exp(theta[2 * d + 1])) - s.log_scale[d]
         return value
 
+    def n_coefficients(s) -> int:
+        return 2 * len(s.log_scale) + (1 if len(s.observed) == 0 else len(s.log_scale))
+
+    def set_coefficients(s, theta: Floats, a: Floats, k: int) -> None:
+        """Of x, x² and, for all dimensions together or for those that are observed, 1."""
+        n_dimensions, complete = len(s.log_scale), len(s.observed) == 0
+        for f in range(2 * n_dimensions, len(a)):
+            a[f, k] = 0.0
+        for d in range(n_dimensions):
+            precision = math.exp(theta[2 * d + 1])
+            a[d, k] = theta[2 * d] * precision
+            a[n_dimensions + d, k] = -0.5 * precision
+            a[2 * n_dimensions + (0 if complete else d), k] += 0.5 * (theta[2 * d + 1] - theta[2 * d] * theta[2 * d] * precision)
+
+    def dense_features(s) -> bool:
+        return True
+
+    def fill_features(s, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+        n_dimensions, complete = len(s.log_scale), len(s.observed) == 0
+        for t in range(count):
+            i = points[begin + t] - base
+            for d in range(n_dimensions):
+                out[d, t] = s.x[i, d]
+            if not complete:
+                for d in range(n_dimensions):
+                    out[2 * n_dimensions + d, t] = s.observed[i, d]
+        for d in range(n_dimensions):
+            for t in range(count):
+                out[n_dimensions + d, t] = out[d, t] * out[d, t]
+        if complete:
+            for t in range(count):
+                out[2 * n_dimensions, t] = 1.0
+
+    def gather(s, k: int, i: int) -> None:
+        """Sums about the slot's first value (kept in `constants`): Σ(x − r) in `mean`, squares in `scatter`."""
+        complete = len(s.observed) == 0
+        for d in range(len(s.log_scale)):
+            if complete or s.observed[i, d]:
+                if s.counts[k, d] == 0.0:
+                    s.constants[k, d] = s.x[i, d]
+                gap = s.x[i, d] - s.constants[k, d]
+                s.counts[k, d] += 1.0
+                s.mean[k, d] += gap
+                s.scatter[k, d] += gap * gap
+
+    def settle(s, k: int) -> None:
+        for d in range(len(s.log_scale)):
+            n = s.counts[k, d]
+            if n > 0.0:
+                s.scatter[k, d] = max(0.0, s.scatter[k, d] - s.mean[k, d] * s.mean[k, d] / n)
+                s.mean[k, d] = s.constants[k, d] + s.mean[k, d] / n
+
+    def log_likelihood_of(s, theta: Floats, k: int) -> float:
+        value = 0.0
+        for d in range(len(s.log_scale)):
+            n, gap = s.counts[k, d], s.mean[k, d] - theta[2 * d]
+            value += 0.5 * (n * (theta[2 * d + 1] - _LOG_TWO_PI) - (s.scatter[k, d] + n * gap * gap) * math.exp(theta[2 * d + 1])) - n * s.log_scale[d]
+        return value
+
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         for d in range(len(s.log_scale)):
             s.x[i, d] = theta[2 * d] + normal(rng) * math.exp(-0.5 * theta[2 * d + 1])

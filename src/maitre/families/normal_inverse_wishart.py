@@ -273,6 +273,86 @@ class NormalInverseWishartStatistics(NamedTuple):
             distance += value * value
         return s.log_jacobian + theta[n_dimensions + n_dimensions * n_dimensions] - 0.5 * (n_dimensions * (_LOG_PI + math.log(2.0)) + distance)
 
+    def n_coefficients(s) -> int:
+        n_dimensions = s.x.shape[1]
+        return n_dimensions * (n_dimensions + 3) // 2 + 1
+
+    def set_coefficients(s, theta: Floats, a: Floats, k: int) -> None:
+        """−½ (x − μ)ᵀ P (x − μ) + log |A| with P = MᵀM, M the stored matrix: first x, then 1, then the products x_d x_e with e ≤ d."""
+        n_dimensions = s.x.shape[1]
+        f, constant = n_dimensions + 1, theta[n_dimensions + n_dimensions * n_dimensions]
+        for d in range(n_dimensions):
+            a[d, k] = 0.0
+        for d in range(n_dimensions):
+            for e in range(d + 1):
+                product = 0.0
+                for row in range(n_dimensions):
+                    product += theta[n_dimensions + row * n_dimensions + d] * theta[n_dimensions + row * n_dimensions + e]
+                a[f, k] = -0.5 * product if d == e else -product
+                f += 1
+                a[d, k] += product * theta[e]
+                if d != e:
+                    a[e, k] += product * theta[d]
+        for d in range(n_dimensions):
+            constant -= 0.5 * a[d, k] * theta[d]
+        a[n_dimensions, k] = constant
+
+    def dense_features(s) -> bool:
+        return True
+
+    def fill_features(s, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+        n_dimensions = s.x.shape[1]
+        for t in range(count):
+            i = points[begin + t] - base
+            for d in range(n_dimensions):
+                out[d, t] = s.x[i, d]
+        for t in range(count):
+            out[n_dimensions, t] = 1.0
+        f = n_dimensions + 1
+        for d in range(n_dimensions):
+            for e in range(d + 1):
+                for t in range(count):
+                    out[f, t] = out[d, t] * out[e, t]
+                f += 1
+
+    def gather(s, k: int, i: int) -> None:
+        """Sums about the slot's first point (kept in `center`): Σ(x − r) in `mean`, products in `scatter`."""
+        n_dimensions = s.x.shape[1]
+        if s.n[k] == 0.0:
+            for d in range(n_dimensions):
+                s.center[d, k] = s.x[i, d]
+        s.n[k] += 1.0
+        for d in range(n_dimensions):
+            s.vector[d] = s.x[i, d] - s.center[d, k]
+        for d in range(n_dimensions):
+            gap = s.vector[d]
+            s.mean[k, d] += gap
+            for e in range(d + 1):
+                s.scatter[k, d, e] += gap * s.vector[e]
+
+    def settle(s, k: int) -> None:
+        n = s.n[k]
+        if n > 0.0:
+            for d in range(s.x.shape[1]):
+                for e in range(d + 1):
+                    rest = s.scatter[k, d, e] - s.mean[k, d] * s.mean[k, e] / n
+                    s.scatter[k, d, e] = max(0.0, rest) if d == e else rest
+            for d in range(s.x.shape[1]):
+                s.mean[k, d] = s.center[d, k] + s.mean[k, d] / n
+
+    def log_likelihood_of(s, theta: Floats, k: int) -> float:
+        n, n_dimensions, distance = s.n[k], s.x.shape[1], 0.0
+        for row in range(n_dimensions):
+            value = 0.0
+            for d in range(n_dimensions):
+                own = theta[n_dimensions + row * n_dimensions + d]
+                value += own * (s.mean[k, d] - theta[d])
+                distance += own * own * s.scatter[k, d, d]
+                for e in range(d):
+                    distance += 2.0 * own * theta[n_dimensions + row * n_dimensions + e] * s.scatter[k, d, e]
+            distance += n * value * value
+        return n * (s.log_jacobian + theta[n_dimensions + n_dimensions * n_dimensions]) - 0.5 * (n * n_dimensions * (_LOG_PI + math.log(2.0)) + distance)
+
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         """x = μ + M⁻¹ z for the stored matrix M, by Gaussian elimination without pivoting (M = Bᵀ L⁻¹ has an LU form)."""
         n_dimensions = s.x.shape[1]

@@ -25,23 +25,31 @@ from maitre.families.statistics import (
     absorb,
     add,
     clear,
+    dense_features,
     derive,
     draw_parameters,
     draw_point,
+    fill_features,
+    gather,
     log_bound,
     log_bound_given,
     log_likelihood,
     log_likelihood_all,
+    log_likelihood_of,
     log_marginal,
     log_predictive,
     log_predictive_all,
     log_predictive_raw,
     log_predictive_without,
     merge,
+    n_coefficients,
     n_parameters,
     prefetch,
     refresh,
     remove,
+    score_all,
+    set_coefficients,
+    settle,
     subtract,
 )
 from maitre.numerics.arrays import Floats, Ints
@@ -158,6 +166,55 @@ class ProductStatistics(NamedTuple):
             end = begin + n_parameters(part)
             log_likelihood_all(part, theta[:, begin:end], i, n_slots, out)
             begin = end
+
+    def n_coefficients(s) -> int:
+        count = 0
+        for part in literal_unroll(s.parts):
+            count += n_coefficients(part)
+        return count
+
+    def set_coefficients(s, theta: Floats, a: Floats, k: int) -> None:
+        begin, first = 0, 0
+        for part in literal_unroll(s.parts):
+            end, last = begin + n_parameters(part), first + n_coefficients(part)
+            set_coefficients(part, theta[begin:end], a[first:last], k)
+            begin, first = end, last
+
+    def score_all(s, theta: Floats, a: Floats, i: int, n: int, out: Floats) -> None:
+        begin, first = 0, 0
+        for part in literal_unroll(s.parts):
+            end, last = begin + n_parameters(part), first + n_coefficients(part)
+            score_all(part, theta[:, begin:end], a[first:last], i, n, out)
+            begin, first = end, last
+
+    def dense_features(s) -> bool:
+        dense = True
+        for part in literal_unroll(s.parts):
+            dense = dense and dense_features(part)
+        return dense
+
+    def fill_features(s, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+        first = 0
+        for part in literal_unroll(s.parts):
+            last = first + n_coefficients(part)
+            fill_features(part, points, base, begin, count, out[first:last])
+            first = last
+
+    def gather(s, k: int, i: int) -> None:
+        for part in literal_unroll(s.parts):
+            gather(part, k, i)
+
+    def settle(s, k: int) -> None:
+        for part in literal_unroll(s.parts):
+            settle(part, k)
+
+    def log_likelihood_of(s, theta: Floats, k: int) -> float:
+        value, begin = 0.0, 0
+        for part in literal_unroll(s.parts):
+            end = begin + n_parameters(part)
+            value += log_likelihood_of(part, theta[begin:end], k)
+            begin = end
+        return value
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         begin = 0

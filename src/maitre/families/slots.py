@@ -144,6 +144,20 @@ def _fresh_scratch(part: Any) -> dict[str, Any]:
     return {name: np.full_like(getattr(part, name), mark.fill) for name, mark in roles(type(part)).scratch.items()}
 
 
+def copy_slots(source: Any, target: Any, slots: Ints) -> None:
+    """The raw statistics of some slots of one run-time state into the same ones of another; the target needs `derive` afterwards."""
+    for one, other in zip(parts_of(source), parts_of(target), strict=True):
+        for name, mark in roles(type(one)).slots.items():
+            where = slots if mark.axis == 0 else (..., slots)
+            getattr(other, name)[where] = getattr(one, name)[where]
+
+
+def slot_bytes(s: Any, n_slots: int) -> int:
+    """About how much memory so many slots take, with all that is kept for each."""
+    per_slot = sum(view.nbytes for view in _views(s, 0))
+    return 4 * per_slot * n_slots
+
+
 def with_points(s: Any, encoded: Any) -> Any:
     """The same slots and hyper-parameters reading other encoded points (of the same family), with work space of its own: for scoring rows that are in no cluster."""
     if hasattr(s, "parts"):

@@ -29,6 +29,17 @@ For the sampler with explicit parameters (`auxiliary`):
     n_parameters(s)                      how many numbers θ takes
     log_likelihood_all(s, theta, i, n_slots, out)   out[k] += log F(x_i; theta[k]) for every k below n_slots (a loop)
 
+For the sampler that redraws all points at once (`parallel`). If log F(x_i; θ) = Σ_f A_f(θ) φ_f(x_i) + (a term in x_i alone), the next five make it fast; the rest serve any family:
+
+    n_coefficients(s)                    how many terms the sum has (0: no such sum)
+    set_coefficients(s, theta, a, k)     a[:, k] = A(θ)
+    score_all(s, theta, a, i, n, out)    out[k] += log F(x_i; theta[k]) up to a term in x_i alone, for every k below n; sums over features that are mostly 0 use a (log_likelihood_all)
+    dense_features(s)                    whether `fill_features` is there (no)
+    fill_features(s, points, base, begin, count, out)   out[f, t] = φ_f of point points[begin + t] − base for t < count
+    gather(s, k, i)                      point i joins slot k, which has been cleared and has only gathered points since (add) …
+    settle(s, k)                         … after which the raw statistics are those of its points; `derive` is still to come (nothing)
+    log_likelihood_of(s, theta, k)       Σ log F(x_i; θ) over the points of slot k, from its statistics (not a number: unknown)
+
 For search that proves its answer (`maitre.optimize`); any valid bound will do, a tighter one makes the search shorter:
 
     log_bound(s, i)                      an upper bound of log p(x_i | x_S) over all sets S of other points
@@ -41,6 +52,7 @@ For Geweke's test (`maitre.testing`):
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -127,7 +139,7 @@ def _cannot_subtract(s: Any, k: int, other: int) -> None:
     raise TypeError("the family's statistics do not define 'subtract': clusters cannot be parted as a whole")
 
 
-def _not_in_fours(s: Any) -> bool:
+def _no(s: Any) -> bool:
     return False
 
 
@@ -138,6 +150,30 @@ def _never_called(s: Any, a: int, b: int, c: int, d: int, n_slots: int, out: Any
 def _log_likelihood_all(s: Any, theta: Any, i: int, n_slots: int, out: Any) -> None:
     for k in range(n_slots):
         out[k] += log_likelihood(s, theta[k], i)
+
+
+def _none(s: Any) -> int:
+    return 0
+
+
+def _no_coefficients(s: Any, theta: Any, a: Any, k: int) -> None:
+    pass
+
+
+def _score_all(s: Any, theta: Any, a: Any, i: int, n: int, out: Any) -> None:
+    log_likelihood_all(s, theta, i, n, out)
+
+
+def _no_features(s: Any, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+    pass
+
+
+def _add(s: Any, k: int, i: int) -> None:
+    add(s, k, i)
+
+
+def _unknown(s: Any, theta: Any, k: int) -> float:
+    return math.nan
 
 
 @_dispatched()
@@ -203,7 +239,7 @@ def log_predictive_all(s: Any, i: int, n_slots: int, out: Any) -> None:
     """out[k] += log p(x_i | x_k) for every slot below n_slots, as if point i were in none of them."""
 
 
-@_dispatched(_not_in_fours)
+@_dispatched(_no)
 def scores_in_fours(s: Any) -> bool:
     """Whether the family scores four points at once faster than one after the other."""
 
@@ -251,6 +287,46 @@ def log_likelihood(s: Any, theta: Any, i: int) -> float:
 @_dispatched(_log_likelihood_all)
 def log_likelihood_all(s: Any, theta: Any, i: int, n_slots: int, out: Any) -> None:
     """out[k] += log F(x_i; theta[k]) for every k below n_slots; `theta` has a row per cluster."""
+
+
+@_dispatched(_none)
+def n_coefficients(s: Any) -> int:
+    """How many terms the log likelihood has as a sum of coefficients times features; 0 if it is none."""
+
+
+@_dispatched(_no_coefficients)
+def set_coefficients(s: Any, theta: Any, a: Any, k: int) -> None:
+    """a[:, k] becomes the coefficients of the parameter θ."""
+
+
+@_dispatched(_score_all)
+def score_all(s: Any, theta: Any, a: Any, i: int, n: int, out: Any) -> None:
+    """out[k] += log F(x_i; theta[k]), up to a term in x_i alone, for every k below n; `a` holds the parameters' coefficients."""
+
+
+@_dispatched(_no)
+def dense_features(s: Any) -> bool:
+    """Whether `fill_features` gives the features of a point."""
+
+
+@_dispatched(_no_features)
+def fill_features(s: Any, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+    """out[f, t] = feature f of point points[begin + t] − base for t < count."""
+
+
+@_dispatched(_add)
+def gather(s: Any, k: int, i: int) -> None:
+    """Point i joins slot k, which has been cleared and has only gathered points since; `settle` makes its statistics of them."""
+
+
+@_dispatched(_nothing)
+def settle(s: Any, k: int) -> None:
+    """The raw statistics of a slot that has gathered its points; what follows from them needs `derive`."""
+
+
+@_dispatched(_unknown)
+def log_likelihood_of(s: Any, theta: Any, k: int) -> float:
+    """Σ log F(x_i; θ) over the points of slot k; not a number if the family does not say."""
 
 
 @_dispatched()

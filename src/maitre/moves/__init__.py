@@ -12,6 +12,7 @@ from maitre.moves.explicit_links import ExplicitLinks
 from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
 from maitre.moves.links import Links
+from maitre.moves.parallel import Parallel
 from maitre.moves.permutation import Permutation
 from maitre.moves.registry import REGISTRY, as_move, check_move, named_moves
 from maitre.moves.split_merge import SplitMerge
@@ -20,7 +21,7 @@ from maitre.states import state_for
 from maitre.states.base import State
 from maitre.states.clusters import ClusterState
 
-REGISTRY.update({move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Links, ExplicitLinks)})
+REGISTRY.update({move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks)})
 
 
 def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
@@ -60,6 +61,7 @@ __all__ = [
     "Gibbs",
     "Links",
     "Move",
+    "Parallel",
     "Permutation",
     "PriorHyperparameters",
     "Report",

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 from maitre.families.base import ConjugateFamily
+from maitre.families.slots import declares_roles
 from maitre.families.statistics import mergeable, supports
 from maitre.model import Model
 from maitre.numerics.rng import RngState
@@ -44,6 +45,10 @@ ABILITIES: dict[str, Ability] = {
     "parameters": Ability(
         "a family that draws and scores parameters (n_parameters, draw_parameters, log_likelihood)",
         lambda model: supports(getattr(model.family, "statistics", object), "n_parameters", "draw_parameters", "log_likelihood"),
+    ),
+    "roles": Ability(
+        "statistics whose fields say what they are for (the roles of maitre.families.slots)",
+        lambda model: declares_roles(model.family.at_prior_means().allocate(model.encoded, 1)),
     ),
     "merging": Ability("'merge' and 'subtract' of the family's statistics (a few lines each)", _merges),
 }

@@ -66,7 +66,12 @@ def draw_event(log_probability: float, rng: Any) -> bool:
 
 @compiled
 def _draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
-    """Exponentials and their sum in one vector loop; then a search by sums of 16, and of the 16 that hold the target."""
+    return pick_log(log_weights, n, scratch, uniform(rng))
+
+
+@compiled
+def pick_log(log_weights: Floats, n: int, scratch: Floats, u: float) -> int:
+    """`draw_log` with the uniform number given. Exponentials and their sum in one vector loop; then a search by sums of 16, and of the 16 that hold the target."""
     highest = log_weights[0]
     for k in range(1, n):
         highest = max(highest, log_weights[k])
@@ -77,7 +82,7 @@ def _draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
         total += weight
     if not (is_finite(highest) and is_finite(total)):
         return -1
-    target = uniform(rng) * total
+    target = u * total
     start = 0
     while start + _BLOCK <= n:
         partial = 0.0

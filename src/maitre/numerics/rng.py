@@ -35,7 +35,7 @@ def stream_at(key: RngState, number: int) -> RngState:
     (True, False)
     """
     words: RngState = np.empty(4, dtype=np.uint64)
-    _mix(key, number, words)
+    seek(key, number, words)
     return words
 
 
@@ -67,8 +67,8 @@ def next_bits(rng: RngState) -> np.uint64:
 
 
 @compiled
-def _mix(key: RngState, number: int, words: RngState) -> None:
-    """SplitMix64 (Steele, Lea & Flood 2014), by which xoshiro's authors seed it, from the number and all words of the key."""
+def seek(key: RngState, number: int, words: RngState) -> None:
+    """`stream_at` in place: SplitMix64 (Steele, Lea & Flood 2014), by which xoshiro's authors seed it, from the number and all words of the key."""
     z = np.uint64(number) * np.uint64(0xD1342543DE82EF95)
     for j in range(4):
         z = (z ^ key[j]) + np.uint64(0x9E3779B97F4A7C15)

@@ -9,7 +9,7 @@ import numpy as np
 
 from maitre.engines.base import SERIAL, Engine
 from maitre.families.slots import declares_roles, with_points
-from maitre.families.statistics import add, clear, derive, log_marginal, log_predictive_all, supports
+from maitre.families.statistics import clear, derive, gather, log_marginal, log_predictive_all, merge, settle, supports
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import Kernel, kernel
@@ -24,8 +24,9 @@ def seat_all(s: Any, labels: Slots, n_slots: int) -> None:
         clear(s, k)
     for i in range(len(labels)):
         if labels[i] >= 0:
-            add(s, np.int64(labels[i]), i)
+            gather(s, np.int64(labels[i]), i)
     for k in range(n_slots):
+        settle(s, k)
         derive(s, k)
 
 
@@ -40,10 +41,17 @@ def total_log_marginal(s: Any, sizes: Ints) -> float:
 
 
 @kernel
-def derive_all(s: Any, n_slots: int) -> None:
-    """Everything that slots derive from their raw statistics."""
-    for k in range(n_slots):
+def derive_some(s: Any, slots: Ints) -> None:
+    """Everything that these slots derive from their raw statistics."""
+    for k in slots:
         derive(s, k)
+
+
+@kernel
+def move_all(s: Any, slot: int, other: int) -> None:
+    """The points of one slot into another."""
+    merge(s, slot, other)
+    clear(s, other)
 
 
 @kernel
@@ -168,7 +176,7 @@ class ClusterState(State):
         """New hyper-parameters of the family."""
         self.family = self.family.at(values)
         self.statistics = self.family.with_values(self.statistics, values)
-        self.run(derive_all, self.capacity)
+        self.run(derive_some, np.arange(self.capacity))
         self.log_joint = self.compute_log_joint()
 
     def log_likelihood_at(self, values: dict[str, float]) -> float:

@@ -5,6 +5,7 @@ Clusters live in *slots*; a slot's number means nothing. Labels leave the state 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -16,7 +17,8 @@ from maitre.numerics.compilation import compiled, compiled_form_of
 from maitre.partitions.labels import canonical, canonical_slots
 from maitre.priors.base import GibbsTypePrior
 from maitre.states.base import Values, Variable
-from maitre.states.clusters import ClusterState, seat_all
+from maitre.states.clusters import ClusterState, derive_some, move_all, seat_all
+from maitre.states.regions import Regions
 
 _COMMIT_AFTER = 10  # changes of seat per point after which a commit is worth its cost: sums have drifted
 _SPARE_SLOTS = 2
@@ -49,6 +51,7 @@ class MixtureState(ClusterState):
         super().__init__(model, compiled, values)
         self.labels: Slots = canonical(labels).astype(np.int32)
         self._log_w_probe: Floats = np.zeros(0)
+        self._regions: Regions | None = None
         self._build(_room_for(int(self.labels.max(initial=-1)) + 1))
         self.log_joint = self.compute_log_joint()
 
@@ -123,22 +126,46 @@ class MixtureState(ClusterState):
 
     def rebuild(self) -> None:
         """Sizes and statistics from the labels alone: rounding errors of many updates go away."""
-        self.sizes: Ints = np.bincount(self.labels[self.labels >= 0], minlength=self.capacity)
-        free = first_empty(self.sizes, 0)
-        top = int(np.flatnonzero(self.sizes)[-1]) if self.sizes.any() else -1
-        self.occupancy: Ints = np.array([np.count_nonzero(self.sizes), max(top, free) + 1, free])
-        self._update_log_join()
+        self._count(np.bincount(self.labels[self.labels >= 0], minlength=self.capacity))
         self.run(seat_all, self.labels, self.capacity)
         self.changes = 0
+
+    def adopt(self, sizes: Ints, slots: Sequence[int] | None = None) -> None:
+        """After labels and the raw statistics of these slots, by default all, have been replaced: all that follows from them."""
+        self._count(sizes)
+        self.run(derive_some, np.arange(self.capacity) if slots is None else np.array(slots))
+        self.changes = 0 if slots is None else self.changes
+        self.log_joint = self.compute_log_joint()
+
+    def join(self, slot: int, other: int) -> None:
+        """Two clusters become one, in the first of these slots."""
+        self.labels[self.labels == other] = slot
+        sizes = self.sizes.copy()
+        sizes[slot], sizes[other] = sizes[slot] + sizes[other], 0
+        self.run(move_all, slot, other)
+        self.adopt(sizes, (slot, other))
+
+    def _count(self, sizes: Ints) -> None:
+        self.sizes: Ints = sizes
+        free = first_empty(sizes, 0)
+        top = int(np.flatnonzero(sizes)[-1]) if sizes.any() else -1
+        self.occupancy: Ints = np.array([np.count_nonzero(sizes), max(top, free) + 1, free])
+        self._update_log_join()
 
     def _update_log_join(self) -> None:
         occupied = self.sizes > 0
         self.log_join: Floats = np.full(self.capacity, -np.inf)
         self.log_join[occupied] = self.prior.log_w(self.sizes[occupied] + 1) - self.prior.log_w(self.sizes[occupied])
 
-    def make_room(self) -> None:
-        """Double the number of slots."""
-        self._build(padded(2 * self.capacity))
+    def regions(self, granule: int) -> Regions:
+        """Room for passes over all points that are shared between threads; kept from one pass to the next."""
+        if self._regions is None or not self._regions.fits(self):
+            self._regions = Regions(self, granule)
+        return self._regions
+
+    def make_room(self, at_least: int = 0) -> None:
+        """Double the number of slots, or have so many."""
+        self._build(padded(max(2 * self.capacity, at_least)))
 
     # -- what the state says ----------------------------------------------------------------------------------------------------------------
 

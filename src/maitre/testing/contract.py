@@ -12,24 +12,33 @@ from maitre.families.statistics import (
     absorb,
     add,
     clear,
+    dense_features,
     derive,
     draw_parameters,
+    fill_features,
+    gather,
     log_likelihood,
     log_likelihood_all,
+    log_likelihood_of,
     log_marginal,
     log_predictive,
     log_predictive_all,
     log_predictive_raw,
     log_predictive_without,
     merge,
+    n_coefficients,
     n_parameters,
     refresh,
     remove,
+    score_all,
+    set_coefficients,
+    settle,
     subtract,
     supports,
 )
 from maitre.model import Model
 from maitre.moves.gibbs import Gibbs, reseat_points
+from maitre.numerics.arrays import Floats
 from maitre.numerics.rng import stream
 from maitre.partitions.enumeration import all_partitions
 from maitre.priors.base import GibbsTypePrior
@@ -55,6 +64,7 @@ def check_family(family: type[Family] | Family, data: Any = None) -> None:
         model = Model.of(example.data, example.family, DirichletProcess(0.9))
         assert model.n >= 4, f"{model.n} points are too few: give four to six"
         _check_statistics(model)
+        _check_gathering(model)
         _check_merging(model)
         _check_slots(model)
         _check_encoding(model)
@@ -112,6 +122,20 @@ def _check_statistics(model: Model) -> None:
         remove(s, 1, i)
         refresh(s, 1)
     _close(log_marginal(s, 1), 0.0, "removing every point leaves an empty cluster")
+
+
+def _check_gathering(model: Model) -> None:
+    s = MixtureState(model, np.zeros(model.n, dtype=int), compiled=False).statistics
+    for points in ([], [model.n - 1], range(model.n)):
+        clear(s, 1)
+        for i in points:
+            gather(s, 1, i)
+        settle(s, 1)
+        derive(s, 1)
+        _fill(s, 2, points)
+        _close(log_marginal(s, 1), log_marginal(s, 2), "points that are gathered and settled = points that are added")
+        for i in range(model.n):
+            _close(log_predictive(s, 1, i), log_predictive(s, 2, i), f"log_predictive after gather and settle = after add (point {i})")
 
 
 def _check_merging(model: Model) -> None:
@@ -215,6 +239,29 @@ def _check_parameters(model: Model) -> None:
     for k, row in enumerate(rows[:2]):
         _close(float(out[k]), 0.5 + log_likelihood(s, row, 0), f"log_likelihood_all = log_likelihood (row {k})")
     _close(float(out[2]), 0.5, "log_likelihood_all leaves rows beyond n_slots as they are")
+    _check_linear_scores(s, rows, range(1, model.n))
+
+
+def _check_linear_scores(s: Any, theta: Floats, members: Any) -> None:
+    """Scores by coefficients and features differ from log likelihoods by a term in the point alone; slot 1 holds the members."""
+    a = np.zeros((n_coefficients(s), len(theta)))
+    for k, row in enumerate(theta):
+        set_coefficients(s, row, a, k)
+        total = log_likelihood_of(s, row, 1)
+        if not np.isnan(total):
+            _close(total, sum(log_likelihood(s, row, i) for i in members), "log_likelihood_of = the sum of log_likelihood over the cluster's points")
+    features = np.zeros((len(a), len(members)))
+    fill_features(s, np.array(members) + 7, 7, 0, len(members), features)
+    for t, i in enumerate(members):
+        out = np.full(len(theta), 0.5)
+        score_all(s, theta, a, i, len(theta), out)
+        for k in range(1, len(theta)):
+            expected = log_likelihood(s, theta[k], i) - log_likelihood(s, theta[0], i)
+            _close(float(out[k] - out[0]), expected, f"score_all = log_likelihood up to a term in the point (point {i})")
+            if dense_features(s):
+                _close(
+                    float(features[:, t] @ (a[:, k] - a[:, 0])), expected, f"coefficients times features = log_likelihood up to a term in the point (point {i})"
+                )
 
 
 def check_exact_gibbs(model: Model) -> None:

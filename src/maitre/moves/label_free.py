@@ -1,0 +1,355 @@
+"""Split and merge proposals in which labels cancel, for clusters of any size.
+
+A split of cluster S draws a weight b and two parameters θ_L, θ_R, and only then the members' labels, each on the left with probability b F(x; θ_L) against (1−b) F(x; θ_R).
+The merge of L and R draws b ~ Beta(n_L, n_R) and the parameters from their posteriors given L and given R. With labels, weight and parameters in both densities, all
+that depends on the labels cancels from the Metropolis–Hastings ratio. That of the split of one of K clusters, chosen uniformly as are the pairs to merge, is
+
+    r = α / ((K+1) b (1−b)) · ∏_{x∈S} [b F(x; θ_L) + (1−b) F(x; θ_R)] / p(x_S) / g(b, θ_L, θ_R),
+
+with g the proposal's density of (b, θ_L, θ_R) relative to the base measure. It is built from a random subsample of S in two parts A and B, made from S and fresh random
+numbers only (by random halves, or by a few scans that look for two clusters), never from the present split:
+
+    g = ½ Σ over both ways round of  Beta(b; |A|+1, |B|+1) F(x_A; θ_L) F(x_B; θ_R) / (p(x_A) p(x_B)).
+
+A proposal that misses costs nothing per point, as the density of a launch state does: merges of large clusters are accepted. Most proposals are hopeless, which a sample
+of S tells. It estimates log r as e with standard error σ, against one explicit parameter for all of S, and a first coin is tossed with log r₁ = sign(e) max(0, |e| − cσ);
+those that pass are decided by all points with r/r₁ (delayed acceptance; Christen & Fox 2005). The reverse move would have r₁ inverted, so both together are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from maitre.families.slots import with_own_scratch
+from maitre.families.statistics import (
+    add,
+    clear,
+    derive,
+    draw_parameters,
+    gather,
+    log_likelihood,
+    log_likelihood_of,
+    log_marginal,
+    log_predictive_raw,
+    merge,
+    settle,
+)
+from maitre.moves.base import Report
+from maitre.moves.labels import LabelStep, dimensions, key_of
+from maitre.moves.split_merge import fill_members
+from maitre.numerics.arrays import Floats, Ints, Slots
+from maitre.numerics.compilation import compiled, compiled_form_of, kernel
+from maitre.numerics.draw import draw_below, draw_event, draw_log
+from maitre.numerics.elementary import is_finite
+from maitre.numerics.rng import RngState, beta, seek, uniform
+from maitre.states.mixture import MixtureState, first_empty
+
+POOL = 65_536  # points that proposals are built and screened with
+_SCREEN = 1024
+_DOUBT = 3.0  # standard errors that the screen gives a proposal
+_SMALLEST, _SIZES = 16, 4  # subsamples have 16, 64, 256 or 1024 points
+_SEATED_SINGLY = 32
+_SCANS = 3
+_TEMPORARY_SLOTS = 4
+_COST = 4 * _SCREEN  # evaluations of a proposal, about
+
+
+def pool_of(n: int) -> Ints:
+    """The points that proposals are built and screened with: all, or a choice that depends on their number alone."""
+    return np.arange(n) if n <= POOL else np.unique(np.random.default_rng(n).integers(0, n, POOL))
+
+
+def log_sum(a: float, b: float) -> float:
+    """log(e^a + e^b)."""
+    high, low = max(a, b), min(a, b)
+    return high + math.log1p(math.exp(low - high))
+
+
+def log_beta_density(b: float, first: float, second: float) -> float:
+    """log Beta(b; first, second)."""
+    return math.lgamma(first + second) - math.lgamma(first) - math.lgamma(second) + (first - 1.0) * math.log(b) + (second - 1.0) * math.log1p(-b)
+
+
+compiled_form_of(log_sum)(compiled(log_sum))
+compiled_form_of(log_beta_density)(compiled(log_beta_density))
+
+
+@kernel
+def propose(
+    s: Any,
+    proposals: int,
+    pool: Ints,
+    labels: Slots,
+    sizes: Ints,
+    log_concentration: float,
+    members: Ints,
+    begin: Ints,
+    counts: Ints,
+    occupied: Ints,
+    rest: Ints,
+    sides: Ints,
+    theta: Floats,
+    outcome: Floats,
+    slots: Ints,
+    rng: Any,
+) -> int:
+    """Proposals until one has passed the screen; returns how many were made.
+
+    `members` lists the pool's positions slot by slot, from begin[k] on, counts[k] of them. If one has passed, `slots` has the slot to be parted, or to be merged with the
+    other, and whether they are to be merged (else −1 in its first place); `outcome` has b, log r₁, log r without Σ log mixture, and the sum itself if the sample was all of S
+    (else not a number). theta[0], theta[1] are those of left and right.
+    """
+    n_clusters = len(occupied)
+    part_a = first_empty(sizes, 0)
+    part_b = first_empty(sizes, part_a + 1)
+    whole = first_empty(sizes, part_b + 1)
+    room, weights = np.empty(2), np.empty(2)
+    slots[0] = -1
+    for proposal in range(proposals):
+        splitting = draw_below(2, rng) == 0
+        chosen = draw_below(n_clusters, rng)
+        first: Any = np.int64(occupied[chosen])
+        second: Any = first
+        if not splitting:
+            if n_clusters == 1:
+                continue
+            other = draw_below(n_clusters - 1, rng)
+            second = np.int64(occupied[other + 1 if other >= chosen else other])
+        n_rest = 0
+        for part in range(1 if splitting else 2):
+            slot = first if part == 0 else second
+            for t in range(begin[slot], begin[slot] + counts[slot]):
+                rest[n_rest] = members[t]
+                n_rest += 1
+        n_sample = min(n_rest, _SMALLEST << (2 * draw_below(_SIZES, rng)))
+        if n_sample < 2:
+            continue
+        n_screen = min(n_rest, _SCREEN)
+        for t in range(min(n_rest - 1, n_sample + n_screen)):
+            j = t + draw_below(n_rest - t, rng)
+            held = rest[t]
+            rest[t] = rest[j]
+            rest[j] = held
+
+        # two parts of the subsample
+        launched = draw_below(2, rng) == 1
+        for slot in (part_a, part_b):
+            clear(s, slot)
+        n_singly = min(n_sample, _SEATED_SINGLY) if launched else 0
+        size_a, size_b = 0, 0
+        for t in range(n_singly):
+            left = t == 0
+            if t > 1:
+                weights[0] = math.log(size_a) + log_predictive_raw(s, part_a, pool[rest[t]])
+                weights[1] = math.log(size_b) + log_predictive_raw(s, part_b, pool[rest[t]])
+                left = draw_log(weights, 2, room, rng) <= 0
+            add(s, part_a if left else part_b, pool[rest[t]])
+            sides[t] = 0 if left else 1
+            size_a, size_b = size_a + (1 if left else 0), size_b + (0 if left else 1)
+        if launched:
+            for slot in (part_a, part_b):
+                derive(s, slot)
+        for _ in range(_SCANS if launched else 1):
+            if launched:
+                draw_parameters(s, part_a, theta[0], rng)
+                draw_parameters(s, part_b, theta[1], rng)
+                b = beta(size_a + 1.0, size_b + 1.0, rng)
+            for slot in (part_a, part_b):
+                clear(s, slot)
+            size_a, size_b = 0, 0
+            for t in range(n_sample):
+                left = t == 0
+                if t > 1 and launched:
+                    weights[0] = math.log(b) + log_likelihood(s, theta[0], pool[rest[t]])
+                    weights[1] = math.log1p(-b) + log_likelihood(s, theta[1], pool[rest[t]])
+                    left = draw_log(weights, 2, room, rng) <= 0
+                elif t > 1:
+                    left = draw_below(2, rng) == 0
+                gather(s, part_a if left else part_b, pool[rest[t]])
+                sides[t] = 0 if left else 1
+                size_a, size_b = size_a + (1 if left else 0), size_b + (0 if left else 1)
+            for slot in (part_a, part_b):
+                settle(s, slot)
+                derive(s, slot)
+
+        # weight and parameters of both sides, and of all points together
+        if splitting:
+            swapped = draw_below(2, rng) == 1
+            b = beta(size_a + 1.0, size_b + 1.0, rng)
+            b = 1.0 - b if swapped else b
+            draw_parameters(s, part_b if swapped else part_a, theta[0], rng)
+            draw_parameters(s, part_a if swapped else part_b, theta[1], rng)
+            n_whole = sizes[first]
+        else:
+            b = beta(float(sizes[first]), float(sizes[second]), rng)
+            draw_parameters(s, first, theta[0], rng)
+            draw_parameters(s, second, theta[1], rng)
+            clear(s, whole)
+            merge(s, whole, first)
+            merge(s, whole, second)
+            derive(s, whole)
+            n_whole = sizes[first] + sizes[second]
+        joint: Any = first if splitting else whole
+        draw_parameters(s, joint, theta[2], rng)
+        b = min(max(b, 1e-300), 1.0 - 1e-16)
+
+        straight, crossed = log_beta_density(b, size_a + 1.0, size_b + 1.0), log_beta_density(1.0 - b, size_a + 1.0, size_b + 1.0)
+        for t in range(n_sample):
+            left, right = log_likelihood(s, theta[0], pool[rest[t]]), log_likelihood(s, theta[1], pool[rest[t]])
+            straight += left if sides[t] == 0 else right
+            crossed += right if sides[t] == 0 else left
+        log_g = log_sum(straight, crossed) - math.log(2.0) - log_marginal(s, part_a) - log_marginal(s, part_b)
+        n_before = n_clusters if splitting else n_clusters - 1
+        constant = log_concentration - math.log(n_before + 1.0) - math.log(b) - math.log1p(-b) - log_marginal(s, joint) - log_g
+
+        # the screen: the mean of log mixture − log F(x; θ of all) over a sample
+        total_of_reference = log_likelihood_of(s, theta[2], joint)
+        referring = is_finite(total_of_reference)
+        log_b, log_not_b = math.log(b), math.log1p(-b)
+        mean, squares = 0.0, 0.0
+        for t in range(n_screen):
+            point = pool[rest[t + n_sample if n_sample + n_screen <= n_rest else n_rest - 1 - t]]
+            value = log_sum(log_b + log_likelihood(s, theta[0], point), log_not_b + log_likelihood(s, theta[1], point))
+            if referring:
+                value -= log_likelihood(s, theta[2], point)
+            gap = value - mean
+            mean += gap / (t + 1.0)
+            squares += gap * (value - mean)
+        complete = n_screen == n_whole
+        estimate = n_whole * mean + (total_of_reference if referring else 0.0)
+        error = 0.0 if complete else n_whole * math.sqrt(squares / max(1.0, n_screen - 1.0) / n_screen)
+        log_r = constant + estimate
+        first_stage = max(0.0, abs(log_r) - _DOUBT * error) * (1.0 if log_r > 0.0 else -1.0)
+        if is_finite(log_r) and draw_event(first_stage if splitting else -first_stage, rng):
+            slots[0], slots[1], slots[2] = first, second, 0 if splitting else 1
+            outcome[0], outcome[1], outcome[2] = b, first_stage, constant
+            outcome[3] = estimate if complete else math.nan
+            break
+    for slot in (part_a, part_b, whole):
+        clear(s, slot)
+        derive(s, slot)
+    return proposal + 1
+
+
+@kernel
+def log_mixture(s: Any, labels: Slots, begin: int, end: int, base: int, first: int, second: int, log_b: float, log_not_b: float, theta: Floats) -> float:
+    """Σ log [b F(x; θ_L) + (1−b) F(x; θ_R)] over the points of two slots."""
+    total = 0.0
+    for i in range(begin, end):
+        if labels[i] == first or labels[i] == second:
+            total += log_sum(log_b + log_likelihood(s, theta[0], i - base), log_not_b + log_likelihood(s, theta[1], i - base))
+    return total
+
+
+@kernel
+def part(
+    s: Any,
+    parts: Any,
+    offset: int,
+    labels: Slots,
+    begin: int,
+    end: int,
+    base: int,
+    granule: int,
+    first: int,
+    second: int,
+    log_b: float,
+    log_not_b: float,
+    theta: Floats,
+    key: Any,
+) -> int:
+    """The points of the first slot stay on the left or go to the right, in the second; both gather theirs in `parts`. Returns how many went."""
+    words = np.empty(4, dtype=np.uint64)
+    n_right = 0
+    for g in range(begin // granule, (end + granule - 1) // granule):
+        seek(key, g, words)
+        for i in range(max(begin, g * granule), min(end, (g + 1) * granule)):
+            if labels[i] == first:
+                gap = log_not_b + log_likelihood(s, theta[1], i - base) - log_b - log_likelihood(s, theta[0], i - base)
+                slot = second if math.log(1.0 / uniform(words) - 1.0) < gap else first
+                if slot == second:
+                    labels[i] = second
+                    n_right += 1
+                gather(parts, offset + slot, i - base)
+    return n_right
+
+
+class LabelFree:
+    """Split and merge proposals on a state, one after the other; those that pass the screen look at all points, in parallel."""
+
+    def __init__(self, state: MixtureState) -> None:
+        self.state, self.passes = state, LabelStep(state)
+        self.pool = pool_of(state.model.n)
+        self.theta = np.zeros((3, state.run(dimensions)[0]))
+        self.examined = 0
+
+    def propose(self, proposals: int, rng: RngState) -> Report:
+        """So many proposals."""
+        state, made, accepted = self.state, 0, 0
+        n = len(self.pool)
+        rest, members, sides = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        outcome, slots = np.empty(4), np.empty(3, dtype=np.int64)
+        fresh = True
+        while made < proposals:
+            if np.count_nonzero(state.sizes == 0) < _TEMPORARY_SLOTS:
+                state.make_room()
+                self.passes = LabelStep(state)
+                fresh = True
+            if fresh:
+                of_pool = state.labels[self.pool]
+                counts, begin = np.bincount(of_pool, minlength=state.capacity), np.empty(state.capacity, dtype=np.int64)
+                fill = _fill_members if state.compiled else fill_members
+                fill(of_pool, counts, members, begin)
+                occupied = np.flatnonzero(state.sizes)
+                fresh = False
+            arrays = (self.pool, state.labels, state.sizes, math.log(float(state.prior.concentration)), members, begin, counts, occupied)
+            made += int(state.run(propose, proposals - made, *arrays, rest, sides, self.theta, outcome, slots, rng))
+            if slots[0] >= 0 and self._decide(slots, outcome, rng):
+                accepted += 1
+                fresh = True
+        return Report(_COST * proposals, proposals, accepted)
+
+    def _decide(self, slots: Ints, outcome: Floats, rng: RngState) -> bool:
+        """The second stage for a proposal that has passed the screen; if it is accepted, the state is changed."""
+        state, (first, second, merging) = self.state, (int(slot) for slot in slots)
+        b, first_stage, log_r, exact_sum = (float(value) for value in outcome)
+        log_b, log_not_b = math.log(b), math.log1p(-b)
+        if math.isnan(exact_sum):
+            self.examined += 1
+            sums = self._over_regions(lambda own, where, _: own(log_mixture, state.labels, *where, 0, first, second, log_b, log_not_b, self.theta))
+            gain = log_r + math.fsum(sums) - first_stage
+            if not (math.isfinite(gain) and draw_event(-gain if merging else gain, rng)):
+                return False
+        if merging:
+            state.join(first, second)
+            return True
+        new, key, regions = int(state.occupancy[2]), key_of(rng), self.passes.regions
+        granule = self.passes.granule
+
+        def parted(own: Any, where: tuple[int, int], region: int) -> int:
+            offset = region * regions.capacity
+            parts = regions.cleared(state, region, (first, new))
+            return int(own(part, parts, offset, state.labels, *where, 0, granule, first, new, log_b, log_not_b, self.theta, key))
+
+        n_right = sum(self._over_regions(parted))
+        sizes = state.sizes.copy()
+        sizes[first], sizes[new] = sizes[first] - n_right, n_right
+        regions.hand_over(state, sizes, (first, new))
+        return n_right > 0 and sizes[first] > 0
+
+    def _over_regions(self, task: Any) -> list[Any]:
+        state = self.state
+
+        def run(region: int) -> Any:
+            s = with_own_scratch(state.statistics)
+            return task(
+                lambda function, *arguments: (function if state.compiled else function.python)(s, *arguments), self.passes.regions.ranges[region], region
+            )
+
+        return state.engine.map(run, range(self.passes.regions.n_regions))
+
+
+_fill_members = compiled(fill_members)

@@ -1,0 +1,115 @@
+"""The exact sampler for very many points: every step is parallel over points.
+
+An iteration draws explicit weights and parameters, redraws some labels by slices (where clusters are born and die) and all of them half by half (`maitre.moves.labels`),
+and makes split and merge proposals in which labels cancel (`maitre.moves.label_free`). Each leaves the posterior invariant. Random numbers belong to granules of points
+and sums are merged in a fixed order, so draws do not depend on the number of threads.
+
+The first iteration of burn-in looks for clusters on subsamples, ten thousand points, then a hundred thousand, where an iteration costs little, and seats all points by
+what was found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maitre.model import Model
+from maitre.moves.base import Move, Report
+from maitre.moves.label_free import LabelFree
+from maitre.moves.labels import Explicit, LabelStep
+from maitre.numerics.arguments import number, whole_number
+from maitre.numerics.arrays import Ints
+from maitre.numerics.rng import RngState
+from maitre.priors.dirichlet_process import DirichletProcess
+from maitre.states.mixture import MixtureState
+
+_WARM_UP = ((10_000, 200), (100_000, 30))  # points and iterations
+_WORTHWHILE = 4  # times as many points as a subsample has
+_PROPOSALS_PER_CLUSTER = 4
+_ALL_SLICED = 20_000  # points up to which all are redrawn by slices
+_SLICED = 0.125
+
+
+class Parallel(Move):
+    """Labels redrawn all at once given weights and parameters, and split and merge proposals for clusters of any size; for a Dirichlet process.
+
+    `proposals` is how many splits and merges an iteration proposes; left None, it is four for every cluster there is at the end of burn-in. `sliced` is the share of the
+    points that are redrawn by slices; left None, all of up to 20,000, else an eighth. `warm_up`: whether burn-in begins with subsamples.
+
+    >>> import maitre as mt
+    >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.2]], moves="parallel", draws=20, burn_in=20, chains=1, progress=False)
+    >>> posterior.exact
+    True
+    """
+
+    name = "parallel"
+    prior = DirichletProcess
+    needs = ("marginals", "parameters", "merging", "roles")
+
+    def __init__(self, proposals: int | None = None, sliced: float | None = None, warm_up: bool = True) -> None:
+        self.proposals = None if proposals is None else whole_number("proposals", proposals)
+        self.sliced = None if sliced is None else number("sliced", sliced, least=0.0, most=1.0)
+        self.warm_up = bool(warm_up)
+        self.REMEMBERS = ("settled",) if proposals is None else ()  # type: ignore[misc]
+        self.settled: int | None = None  # how many proposals, once burn-in is over
+        self._share: float | None = None  # of burn-in that is done
+        self._frozen = False
+
+    def burn_in(self, share: float) -> None:
+        self._share = share
+
+    def freeze(self) -> None:
+        self._share, self._frozen = None, True
+
+    def step(self, state: MixtureState, rng: RngState) -> Report:
+        if self._share == 0.0 and self.warm_up:
+            self._look_for_clusters(state, rng)
+        if self.settled is None or self._share is not None:
+            self.settled = _PROPOSALS_PER_CLUSTER * state.n_clusters
+        return self._iterate(state, self.settled if self.proposals is None else self.proposals, rng)
+
+    def _iterate(self, state: MixtureState, proposals: int, rng: RngState) -> Report:
+        n = state.model.n
+        sliced = (1.0 if n <= _ALL_SLICED else _SLICED) if self.sliced is None else self.sliced
+        if state.occupancy[2] < 0:
+            state.make_room()
+        step, explicit = LabelStep(state), Explicit.drawn(state, rng)
+        if sliced > 0.0:
+            explicit = step.slices(explicit, rng, sliced)
+        step.half_by_half(explicit, rng)
+        label_free = LabelFree(state)
+        report = label_free.propose(proposals, rng)
+        extra = {"clusters examined by all points": float(label_free.examined), "share decided in double precision": step.rechecked / n}
+        return report._replace(operations=report.operations + n * state.n_clusters, extra=extra)
+
+    def _look_for_clusters(self, state: MixtureState, rng: RngState) -> None:
+        labels = state.labels
+        for n_points, iterations in _WARM_UP:
+            if state.model.n >= _WORTHWHILE * n_points:
+                points = np.linspace(0, state.model.n - 1, n_points).astype(np.int64)
+                part = _restricted(state, points, labels[points])
+                for _ in range(iterations):
+                    self._iterate(part, _PROPOSALS_PER_CLUSTER * part.n_clusters, rng)
+                labels = _seated_by(part, state, rng)
+        if labels is not state.labels:
+            state.seat(labels)
+
+
+def _restricted(state: MixtureState, points: Ints, labels: Any) -> MixtureState:
+    """The state of some of the points alone."""
+    model = Model(state.family, DirichletProcess(float(state.prior.concentration)), state.family.selected(state.model.encoded, points), len(points))
+    part = MixtureState(model, labels, state.compiled)
+    part.engine = state.engine
+    return part
+
+
+def _seated_by(part: MixtureState, state: MixtureState, rng: RngState) -> Any:
+    """All points seated by the weights and parameters of a state of some of them."""
+    explicit = Explicit.drawn(part, rng)
+    whole = MixtureState(state.model, np.zeros(state.model.n, dtype=np.int32), state.compiled)
+    whole.engine = state.engine
+    whole.make_room(part.capacity)
+    step = LabelStep(whole)
+    step.seat(explicit, rng)
+    return whole.labels

@@ -1,0 +1,163 @@
+"""Many points at once, one in each lane of the vector unit: scores in single precision, and a choice for every point by inverting its distribution function.
+
+Single precision serves as a screen. Every lane has a bound on the error of its scores, and a point whose uniform number lies within that bound of a boundary between
+two choices is flagged, to be decided in double precision: the choices are those of double precision throughout.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from maitre.numerics.compilation import compiled
+
+LANES = 128
+IMPOSSIBLE = np.float32(-1e30)
+NEGLIGIBLE = 45.0  # nats below the best: what such a choice adds to a sum is lost in double precision
+_FEW_FEATURES = 16  # up to which plain loops beat a matrix product
+_UNIT = np.float32(2.0**-24)
+_f32 = np.float32
+Singles = npt.NDArray[np.float32]
+
+
+@intrinsic
+def _from_bits(typingctx: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.int32), codegen
+
+
+@compiled
+def _exp(x: np.float32) -> np.float32:
+    """e^x for x ≤ 0 within two units in the last place; 0 below −87."""
+    clipped = max(x, _f32(-87.0))
+    power = np.floor(clipped * _f32(1.44269504) + _f32(0.5))
+    r = clipped - power * _f32(0.693359375)
+    r = r - power * _f32(-2.12194440e-4)
+    p = _f32(1.9875691500e-4)
+    p = p * r + _f32(1.3981999507e-3)
+    p = p * r + _f32(8.3334519073e-3)
+    p = p * r + _f32(4.1665795894e-2)
+    p = p * r + _f32(1.6666665459e-1)
+    p = p * r + _f32(5.0000001201e-1)
+    p = p * r * r + r + _f32(1.0)
+    return p * _from_bits((np.int32(power) + np.int32(127)) << np.int32(23)) if x > _f32(-87.0) else _f32(0.0)
+
+
+@compiled
+def score_lanes(coefficients: Singles, log_weights: Singles, features: Singles, largest: Singles, n_choices: int, scores: Singles, error: Singles) -> None:
+    """scores[k, t] = log_weights[k] + Σ_f coefficients[k, f] · features[f, t], and a bound on the error in each lane; largest[f] is that of the coefficients."""
+    n_features, heaviest = len(features), _f32(1.0)
+    if n_features <= _FEW_FEATURES:
+        for k in range(n_choices):
+            start = log_weights[k]
+            for t in range(LANES):
+                scores[k, t] = start
+            for f in range(n_features):
+                slope = coefficients[k, f]
+                for t in range(LANES):
+                    scores[k, t] += slope * features[f, t]
+    else:
+        np.dot(coefficients[:n_choices], features, scores[:n_choices])
+        for k in range(n_choices):
+            start = log_weights[k]
+            for t in range(LANES):
+                scores[k, t] += start
+    for k in range(n_choices):
+        heaviest = max(heaviest, abs(log_weights[k]))
+    for t in range(LANES):
+        error[t] = heaviest
+    for f in range(n_features):
+        size = largest[f]
+        for t in range(LANES):
+            error[t] += size * abs(features[f, t])
+    scale = _UNIT * _f32(4.0 + 4.0 * np.sqrt(float(n_features)))
+    for t in range(LANES):
+        error[t] *= scale
+
+
+@compiled
+def choose_lanes(
+    scores: Singles,
+    n_choices: int,
+    reach: npt.NDArray[np.int32],
+    within: bool,
+    u: Singles,
+    error: Singles,
+    top: Singles,
+    total: Singles,
+    sums: Singles,
+    chosen: npt.NDArray[np.int32],
+    near: npt.NDArray[np.int32],
+) -> None:
+    """For every lane the choice whose interval of the distribution function holds u, and whether u is so `near` a boundary that single precision cannot tell.
+
+    `within`: lane t has only the first reach[t] choices. `top` becomes the highest score of each lane; `total` and `sums` are work space.
+    """
+    if within:
+        for k in range(n_choices):
+            for t in range(LANES):
+                scores[k, t] = scores[k, t] if np.int32(k) < reach[t] else IMPOSSIBLE
+    for t in range(LANES):
+        top[t] = scores[0, t]
+    for k in range(1, n_choices):
+        for t in range(LANES):
+            top[t] = max(top[t], scores[k, t])
+    for t in range(LANES):
+        total[t] = _f32(0.0)
+    for k in range(n_choices):
+        for t in range(LANES):
+            total[t] += _exp(scores[k, t] - top[t])
+            sums[k, t] = total[t]
+    rounding = _UNIT * _f32(n_choices + 8)
+    for t in range(LANES):
+        chosen[t] = np.int32(0)
+        near[t] = np.int32(0)
+    for k in range(n_choices):
+        for t in range(LANES):
+            below, target = sums[k, t], u[t] * total[t]
+            chosen[t] += np.int32(1) if below <= target else np.int32(0)
+            bound = _f32(2.0) * error[t] * min(below, total[t] - below) + rounding * total[t]
+            near[t] |= np.int32(1) if abs(below - target) <= bound else np.int32(0)
+    for t in range(LANES):
+        near[t] |= np.int32(1) if error[t] > _f32(0.5) or chosen[t] >= n_choices else np.int32(0)
+
+
+_lock = threading.Lock()
+_users = 0
+_limit: Any = None
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_thread_per_product() -> Iterator[None]:
+    """While anybody is inside, matrix products run on the thread that asks for them: the threads are ours to share out, and small products are slower on several."""
+    global _users, _limit
+    with _lock:
+        if _users == 0:
+            _limit = _controller().limit(limits=1, user_api="blas")
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limit.restore_original_limits()
+                _limit = None

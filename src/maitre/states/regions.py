@@ -1,0 +1,68 @@
+"""The points in a fixed number of ranges, and room for the statistics of each: what a pass over all points, shared between threads, adds up in.
+
+How many ranges there are follows from the numbers of points and slots alone, and their statistics are merged in order, so sums do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maitre.families.slots import copy_slots, slot_bytes, with_own_scratch
+from maitre.families.statistics import clear, merge, settle
+from maitre.numerics.arrays import Ints
+from maitre.numerics.compilation import kernel
+
+_POINTS = 32_768  # of a range, at least
+_MOST = 64
+_BYTES = 2**26  # of all slots together, at most
+
+
+@kernel
+def clear_slots(s: Any, slots: Ints, offset: int) -> None:
+    """Empty these slots, numbered from `offset` on."""
+    for slot in slots:
+        clear(s, offset + slot)
+
+
+@kernel
+def merge_regions(s: Any, slots: Ints, capacity: int, n_regions: int) -> None:
+    """These slots of all regions, which have gathered points, into those of the first."""
+    for k in slots:
+        for region in range(n_regions):
+            settle(s, region * capacity + k)
+            if region > 0:
+                merge(s, k, region * capacity + k)
+
+
+class Regions:
+    """Ranges of the points, and `parts`: as many times the state's slots. `ranges[r]` is (first point, last point + 1), both multiples of `granule` but for the end."""
+
+    def __init__(self, state: Any, granule: int) -> None:
+        self.capacity = state.capacity
+        n, room = state.model.n, max(1, _BYTES // slot_bytes(state.statistics, state.capacity))
+        n_granules = -(-n // granule)
+        self.n_regions = max(1, min(_MOST, n // _POINTS, room, n_granules))
+        bounds = [min(n, granule * (n_granules * r // self.n_regions)) for r in range(self.n_regions)] + [n]
+        self.ranges: list[tuple[int, int]] = list(zip(bounds[:-1], bounds[1:], strict=True))
+        self.parts = state.family.allocate(state.model.encoded, self.capacity * self.n_regions)
+
+    def fits(self, state: Any) -> bool:
+        """Whether a state, since grown, can still use it."""
+        return bool(self.capacity == state.capacity)
+
+    def cleared(self, state: Any, region: int, slots: Any = None) -> Any:
+        """The parts with work space for one thread; these slots of a region, by default all, are emptied."""
+        own = with_own_scratch(self.parts)
+        (clear_slots if state.compiled else clear_slots.python)(own, self._all(slots), region * self.capacity)
+        return own
+
+    def hand_over(self, state: Any, sizes: Ints, slots: Any = None) -> None:
+        """What the regions have gathered in these slots, merged in order, becomes the state's clusters; `sizes` is how many points each slot has."""
+        (merge_regions if state.compiled else merge_regions.python)(self.parts, self._all(slots), self.capacity, self.n_regions)
+        copy_slots(self.parts, state.statistics, self._all(slots))
+        state.adopt(sizes, slots)
+
+    def _all(self, slots: Any) -> Ints:
+        return np.arange(self.capacity) if slots is None else np.array(slots)
