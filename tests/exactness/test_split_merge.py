@@ -135,7 +135,7 @@ def test_hybrids_part_clusters_that_gibbs_cannot():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="expected one of 'sams', 'restricted_gibbs'"):
+    with pytest.raises(ValueError, match="expected one of 'sams', 'restricted_gibbs', 'launch'"):
         SplitMerge("best")
     with pytest.raises(ValueError, match="scans is -1"):
         SplitMerge(scans=-1)

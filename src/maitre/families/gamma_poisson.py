@@ -19,7 +19,7 @@ from maitre.data.validation import column_means, dense_matrix, whole_numbers
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SLOTS
 from maitre.numerics.arguments import numbers_of_columns, real_numbers
-from maitre.numerics.arrays import Floats, padded, prefetch_row
+from maitre.numerics.arrays import Floats, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter, Hyperprior
 from maitre.numerics.elementary import fast_lgamma, fast_log
@@ -156,12 +156,9 @@ class GammaPoissonStatistics(NamedTuple):
     def dense_features(s) -> bool:
         return True
 
-    def fill_features(s, points: Any, base: int, begin: int, count: int, out: Any) -> None:
-        for t in range(count):
-            i = points[begin + t] - base
-            for d in range(s.x.shape[1]):
-                out[d, t] = s.x[i, d]
-                out[s.x.shape[1] + d, t] = s.observed[i, d]
+    def fill_features(s, points: Any, base: int, count: int, out: Any) -> None:
+        fill_rows(s.x, points, base, count, out)
+        fill_rows(s.observed, points, base, count, out[:, s.x.shape[1] :])
 
     def log_likelihood_of(s, theta: Floats, k: int) -> float:
         value = -s.base[k]

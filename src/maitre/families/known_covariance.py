@@ -24,7 +24,7 @@ from maitre.data.validation import column_means, column_variances, dense_matrix,
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS
 from maitre.numerics.arguments import numbers_of_columns
-from maitre.numerics.arrays import Floats, accumulate_products, four_products, padded, prefetch_row
+from maitre.numerics.arrays import Floats, accumulate_products, fill_rows, four_products, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.elementary import fast_log
@@ -221,14 +221,37 @@ class KnownCovarianceStatistics(NamedTuple):
     def dense_features(s) -> bool:
         return True
 
-    def fill_features(s, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+    def fill_features(s, points: Any, base: int, count: int, out: Any) -> None:
         n_dimensions = len(s.variance)
+        fill_rows(s.x, points, base, count, out)
         for t in range(count):
-            i = points[begin + t] - base
-            for d in range(n_dimensions):
-                out[d, t] = s.x[i, d]
-        for t in range(count):
-            out[n_dimensions, t] = 1.0
+            out[t, n_dimensions] = 1.0
+
+    def gather(s, k: int, i: int) -> None:
+        """Sums about the slot's first point (kept in `total_rest`): Σ(x − r) in `total`, squares in `square`."""
+        if s.n[k] == 0.0:
+            for d in range(len(s.variance)):
+                s.total_rest[k, d] = s.x[i, d]
+        s.n[k] += 1.0
+        squares = 0.0
+        for d in range(len(s.variance)):
+            gap = s.x[i, d] - s.total_rest[k, d]
+            s.total[k, d] += gap
+            squares += gap * gap
+        s.square[k, 0] += squares
+
+    def settle(s, k: int) -> None:
+        """Σx = n r + t and Σ|x|² = q + 2 r·t + n|r|², for sums t and q about r."""
+        n = s.n[k]
+        for d in range(len(s.variance)):
+            r, t = s.total_rest[k, d], s.total[k, d]
+            s.total[k, d] = s.total_rest[k, d] = 0.0
+            product = n * r
+            _add_exactly(s.total, s.total_rest, k, d, product, product_error(n, r, product))
+            _add_exactly(s.total, s.total_rest, k, d, t, 0.0)
+            high, twice = product * r, 2.0 * r * t
+            _add_square(s.square, k, high, product_error(product, r, high) + product_error(n, r, product) * r)
+            _add_square(s.square, k, twice, product_error(2.0 * r, t, twice))
 
     def log_likelihood_of(s, theta: Floats, k: int) -> float:
         n, sigma, n_dimensions = s.n[k], s.covariance_scale, len(s.variance)

@@ -23,7 +23,7 @@ from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SLOTS, Points
 from maitre.families.statistics import add, log_predictive, log_predictive_raw, refresh
 from maitre.numerics.arguments import numbers_of_columns
-from maitre.numerics.arrays import Floats, accumulate, fetch, fetch_at, padded, prefetch_row
+from maitre.numerics.arrays import Floats, accumulate, fetch, fetch_at, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
 from maitre.numerics.elementary import fast_lgamma, fast_log
@@ -220,21 +220,17 @@ class NormalInverseGammaStatistics(NamedTuple):
     def dense_features(s) -> bool:
         return True
 
-    def fill_features(s, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+    def fill_features(s, points: Any, base: int, count: int, out: Any) -> None:
         n_dimensions, complete = len(s.log_scale), len(s.observed) == 0
-        for t in range(count):
-            i = points[begin + t] - base
-            for d in range(n_dimensions):
-                out[d, t] = s.x[i, d]
-            if not complete:
-                for d in range(n_dimensions):
-                    out[2 * n_dimensions + d, t] = s.observed[i, d]
+        fill_rows(s.x, points, base, count, out)
         for d in range(n_dimensions):
             for t in range(count):
-                out[n_dimensions + d, t] = out[d, t] * out[d, t]
+                out[t, n_dimensions + d] = out[t, d] * out[t, d]
         if complete:
             for t in range(count):
-                out[2 * n_dimensions, t] = 1.0
+                out[t, 2 * n_dimensions] = 1.0
+        else:
+            fill_rows(s.observed, points, base, count, out[:, 2 * n_dimensions :])
 
     def gather(s, k: int, i: int) -> None:
         """Sums about the slot's first value (kept in `constants`): Σ(x − r) in `mean`, squares in `scatter`."""

@@ -21,7 +21,7 @@ from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
 from maitre.families.statistics import add, clear, refresh
 from maitre.numerics.arguments import numbers_of_columns
-from maitre.numerics.arrays import Floats, Ints, padded, prefetch_row
+from maitre.numerics.arrays import Floats, Ints, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
 from maitre.numerics.elementary import fast_lgamma, fast_log
@@ -300,20 +300,25 @@ class NormalInverseWishartStatistics(NamedTuple):
     def dense_features(s) -> bool:
         return True
 
-    def fill_features(s, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+    def fill_features(s, points: Any, base: int, count: int, out: Any) -> None:
         n_dimensions = s.x.shape[1]
+        fill_rows(s.x, points, base, count, out)
         for t in range(count):
-            i = points[begin + t] - base
+            out[t, n_dimensions] = 1.0
+        if n_dimensions < 8:
+            f = n_dimensions + 1
             for d in range(n_dimensions):
-                out[d, t] = s.x[i, d]
-        for t in range(count):
-            out[n_dimensions, t] = 1.0
-        f = n_dimensions + 1
-        for d in range(n_dimensions):
-            for e in range(d + 1):
-                for t in range(count):
-                    out[f, t] = out[d, t] * out[e, t]
-                f += 1
+                for e in range(d + 1):
+                    for t in range(count):
+                        out[t, f] = out[t, d] * out[t, e]
+                    f += 1
+        else:
+            for t in range(count):
+                i, f = points[t] - base, n_dimensions + 1
+                for d in range(n_dimensions):
+                    for e in range(d + 1):
+                        out[t, f + e] = s.x[i, d] * s.x[i, e]
+                    f += d + 1
 
     def gather(s, k: int, i: int) -> None:
         """Sums about the slot's first point (kept in `center`): Σ(x − r) in `mean`, products in `scatter`."""

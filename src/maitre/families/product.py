@@ -193,11 +193,11 @@ class ProductStatistics(NamedTuple):
             dense = dense and dense_features(part)
         return dense
 
-    def fill_features(s, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+    def fill_features(s, points: Any, base: int, count: int, out: Any) -> None:
         first = 0
         for part in literal_unroll(s.parts):
             last = first + n_coefficients(part)
-            fill_features(part, points, base, begin, count, out[first:last])
+            fill_features(part, points, base, count, out[:, first:last])
             first = last
 
     def gather(s, k: int, i: int) -> None:

@@ -35,7 +35,7 @@ For the sampler that redraws all points at once (`parallel`). If log F(x_i; θ) 
     set_coefficients(s, theta, a, k)     a[:, k] = A(θ)
     score_all(s, theta, a, i, n, out)    out[k] += log F(x_i; theta[k]) up to a term in x_i alone, for every k below n; sums over features that are mostly 0 use a (log_likelihood_all)
     dense_features(s)                    whether `fill_features` is there (no)
-    fill_features(s, points, base, begin, count, out)   out[f, t] = φ_f of point points[begin + t] − base for t < count
+    fill_features(s, points, base, count, out)   out[t, f] = φ_f of point points[t] − base for t < count
     gather(s, k, i)                      point i joins slot k, which has been cleared and has only gathered points since (add) …
     settle(s, k)                         … after which the raw statistics are those of its points; `derive` is still to come (nothing)
     log_likelihood_of(s, theta, k)       Σ log F(x_i; θ) over the points of slot k, from its statistics (not a number: unknown)
@@ -164,7 +164,7 @@ def _score_all(s: Any, theta: Any, a: Any, i: int, n: int, out: Any) -> None:
     log_likelihood_all(s, theta, i, n, out)
 
 
-def _no_features(s: Any, points: Any, base: int, begin: int, count: int, out: Any) -> None:
+def _no_features(s: Any, points: Any, base: int, count: int, out: Any) -> None:
     pass
 
 
@@ -310,8 +310,8 @@ def dense_features(s: Any) -> bool:
 
 
 @_dispatched(_no_features)
-def fill_features(s: Any, points: Any, base: int, begin: int, count: int, out: Any) -> None:
-    """out[f, t] = feature f of point points[begin + t] − base for t < count."""
+def fill_features(s: Any, points: Any, base: int, count: int, out: Any) -> None:
+    """out[t, f] = feature f of point points[t] − base for t < count."""
 
 
 @_dispatched(_add)

@@ -6,7 +6,7 @@ that depends on the labels cancels from the Metropolis–Hastings ratio. That of
 
     r = α / ((K+1) b (1−b)) · ∏_{x∈S} [b F(x; θ_L) + (1−b) F(x; θ_R)] / p(x_S) / g(b, θ_L, θ_R),
 
-with g the proposal's density of (b, θ_L, θ_R) relative to the base measure. It is built from a random subsample of S in two parts A and B, made from S and fresh random
+with g the proposal's density of (b, θ_L, θ_R) relative to the base measure (g b (1−b) is that of the log odds of b, in which weights are kept). It is built from a random subsample of S in two parts A and B, made from S and fresh random
 numbers only (by random halves, or by a few scans that look for two clusters), never from the present split:
 
     g = ½ Σ over both ways round of  Beta(b; |A|+1, |B|+1) F(x_A; θ_L) F(x_B; θ_R) / (p(x_A) p(x_B)).
@@ -19,6 +19,7 @@ those that pass are decided by all points with r/r₁ (delayed acceptance; Chris
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,24 +40,26 @@ from maitre.families.statistics import (
 )
 from maitre.moves.base import Report
 from maitre.moves.labels import LabelStep, dimensions, key_of
-from maitre.moves.split_merge import fill_members
+from maitre.moves.pairs import fill_members, list_members
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log
-from maitre.numerics.elementary import is_finite
-from maitre.numerics.rng import RngState, beta, seek, uniform
+from maitre.numerics.elementary import fast_exp, fast_log, is_finite
+from maitre.numerics.rng import RngState, log_gamma_variate, seek, uniform
 from maitre.states.mixture import MixtureState, first_empty
 
 POOL = 65_536  # points that proposals are built and screened with
-_SCREEN = 1024
+_GLANCE, _SCREEN = 64, 512  # points that a proposal is screened with: few if these are clear
 _DOUBT = 3.0  # standard errors that the screen gives a proposal
-_SMALLEST, _SIZES = 16, 4  # subsamples have 16, 64, 256 or 1024 points
+_CLEAR = 10.0  # standard errors that need no closer look
+_SMALLEST, _SIZES = 16, 3  # subsamples have 16, 64 or 256 points
 _SEATED_SINGLY = 32
 _SCANS = 3
 _TEMPORARY_SLOTS = 4
 _COST = 4 * _SCREEN  # evaluations of a proposal, about
 
 
+@cache
 def pool_of(n: int) -> Ints:
     """The points that proposals are built and screened with: all, or a choice that depends on their number alone."""
     return np.arange(n) if n <= POOL else np.unique(np.random.default_rng(n).integers(0, n, POOL))
@@ -64,17 +67,22 @@ def pool_of(n: int) -> Ints:
 
 def log_sum(a: float, b: float) -> float:
     """log(e^a + e^b)."""
-    high, low = max(a, b), min(a, b)
-    return high + math.log1p(math.exp(low - high))
+    return max(a, b) + fast_log(1.0 + fast_exp(-abs(a - b)))
 
 
-def log_beta_density(b: float, first: float, second: float) -> float:
-    """log Beta(b; first, second)."""
-    return math.lgamma(first + second) - math.lgamma(first) - math.lgamma(second) + (first - 1.0) * math.log(b) + (second - 1.0) * math.log1p(-b)
+def log_odds_density(log_odds: float, first: float, second: float) -> float:
+    """log density of the log odds of a Beta(first, second) number."""
+    return math.lgamma(first + second) - math.lgamma(first) - math.lgamma(second) + first * log_share(log_odds) + second * log_share(-log_odds)
+
+
+def log_share(log_odds: float) -> float:
+    """log b for log odds of b against 1 − b."""
+    return min(log_odds, 0.0) - math.log1p(math.exp(-abs(log_odds)))
 
 
 compiled_form_of(log_sum)(compiled(log_sum))
-compiled_form_of(log_beta_density)(compiled(log_beta_density))
+compiled_form_of(log_odds_density)(compiled(log_odds_density))
+compiled_form_of(log_share)(compiled(log_share))
 
 
 @kernel
@@ -99,7 +107,7 @@ def propose(
     """Proposals until one has passed the screen; returns how many were made.
 
     `members` lists the pool's positions slot by slot, from begin[k] on, counts[k] of them. If one has passed, `slots` has the slot to be parted, or to be merged with the
-    other, and whether they are to be merged (else −1 in its first place); `outcome` has b, log r₁, log r without Σ log mixture, and the sum itself if the sample was all of S
+    other, whether they are to be merged, and the size of the subsample, the first places of `rest` with their `sides` (else −1 in its first place); `outcome` has the log odds of b, log r₁, log r without Σ log mixture, and the sum itself if the sample was all of S
     (else not a number). theta[0], theta[1] are those of left and right.
     """
     n_clusters = len(occupied)
@@ -108,7 +116,9 @@ def propose(
     whole = first_empty(sizes, part_b + 1)
     room, weights = np.empty(2), np.empty(2)
     slots[0] = -1
-    for proposal in range(proposals):
+    made = 0
+    while made < proposals:
+        made += 1
         splitting = draw_below(2, rng) == 0
         chosen = draw_below(n_clusters, rng)
         first: Any = np.int64(occupied[chosen])
@@ -156,15 +166,15 @@ def propose(
             if launched:
                 draw_parameters(s, part_a, theta[0], rng)
                 draw_parameters(s, part_b, theta[1], rng)
-                b = beta(size_a + 1.0, size_b + 1.0, rng)
+                odds = log_gamma_variate(size_a + 1.0, rng) - log_gamma_variate(size_b + 1.0, rng)
             for slot in (part_a, part_b):
                 clear(s, slot)
             size_a, size_b = 0, 0
             for t in range(n_sample):
                 left = t == 0
                 if t > 1 and launched:
-                    weights[0] = math.log(b) + log_likelihood(s, theta[0], pool[rest[t]])
-                    weights[1] = math.log1p(-b) + log_likelihood(s, theta[1], pool[rest[t]])
+                    weights[0] = odds + log_likelihood(s, theta[0], pool[rest[t]])
+                    weights[1] = log_likelihood(s, theta[1], pool[rest[t]])
                     left = draw_log(weights, 2, room, rng) <= 0
                 elif t > 1:
                     left = draw_below(2, rng) == 0
@@ -178,13 +188,13 @@ def propose(
         # weight and parameters of both sides, and of all points together
         if splitting:
             swapped = draw_below(2, rng) == 1
-            b = beta(size_a + 1.0, size_b + 1.0, rng)
-            b = 1.0 - b if swapped else b
+            odds = log_gamma_variate(size_a + 1.0, rng) - log_gamma_variate(size_b + 1.0, rng)
+            odds = -odds if swapped else odds
             draw_parameters(s, part_b if swapped else part_a, theta[0], rng)
             draw_parameters(s, part_a if swapped else part_b, theta[1], rng)
             n_whole = sizes[first]
         else:
-            b = beta(float(sizes[first]), float(sizes[second]), rng)
+            odds = log_gamma_variate(float(sizes[first]), rng) - log_gamma_variate(float(sizes[second]), rng)
             draw_parameters(s, first, theta[0], rng)
             draw_parameters(s, second, theta[1], rng)
             clear(s, whole)
@@ -194,23 +204,24 @@ def propose(
             n_whole = sizes[first] + sizes[second]
         joint: Any = first if splitting else whole
         draw_parameters(s, joint, theta[2], rng)
-        b = min(max(b, 1e-300), 1.0 - 1e-16)
-
-        straight, crossed = log_beta_density(b, size_a + 1.0, size_b + 1.0), log_beta_density(1.0 - b, size_a + 1.0, size_b + 1.0)
+        straight, crossed = log_odds_density(odds, size_a + 1.0, size_b + 1.0), log_odds_density(-odds, size_a + 1.0, size_b + 1.0)
         for t in range(n_sample):
             left, right = log_likelihood(s, theta[0], pool[rest[t]]), log_likelihood(s, theta[1], pool[rest[t]])
             straight += left if sides[t] == 0 else right
             crossed += right if sides[t] == 0 else left
         log_g = log_sum(straight, crossed) - math.log(2.0) - log_marginal(s, part_a) - log_marginal(s, part_b)
         n_before = n_clusters if splitting else n_clusters - 1
-        constant = log_concentration - math.log(n_before + 1.0) - math.log(b) - math.log1p(-b) - log_marginal(s, joint) - log_g
+        constant = log_concentration - math.log(n_before + 1.0) - log_marginal(s, joint) - log_g
 
         # the screen: the mean of log mixture − log F(x; θ of all) over a sample
         total_of_reference = log_likelihood_of(s, theta[2], joint)
         referring = is_finite(total_of_reference)
-        log_b, log_not_b = math.log(b), math.log1p(-b)
+        log_b, log_not_b = log_share(odds), log_share(-odds)
         mean, squares = 0.0, 0.0
         for t in range(n_screen):
+            if t == _GLANCE and abs(constant + n_whole * mean + (total_of_reference if referring else 0.0)) > _CLEAR * n_whole * math.sqrt(squares) / t:
+                n_screen = t
+                break
             point = pool[rest[t + n_sample if n_sample + n_screen <= n_rest else n_rest - 1 - t]]
             value = log_sum(log_b + log_likelihood(s, theta[0], point), log_not_b + log_likelihood(s, theta[1], point))
             if referring:
@@ -224,14 +235,14 @@ def propose(
         log_r = constant + estimate
         first_stage = max(0.0, abs(log_r) - _DOUBT * error) * (1.0 if log_r > 0.0 else -1.0)
         if is_finite(log_r) and draw_event(first_stage if splitting else -first_stage, rng):
-            slots[0], slots[1], slots[2] = first, second, 0 if splitting else 1
-            outcome[0], outcome[1], outcome[2] = b, first_stage, constant
+            slots[0], slots[1], slots[2], slots[3] = first, second, 0 if splitting else 1, n_sample
+            outcome[0], outcome[1], outcome[2] = odds, first_stage, constant
             outcome[3] = estimate if complete else math.nan
             break
     for slot in (part_a, part_b, whole):
         clear(s, slot)
         derive(s, slot)
-    return proposal + 1
+    return made
 
 
 @kernel
@@ -291,7 +302,7 @@ class LabelFree:
         state, made, accepted = self.state, 0, 0
         n = len(self.pool)
         rest, members, sides = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        outcome, slots = np.empty(4), np.empty(3, dtype=np.int64)
+        outcome, slots = np.empty(4), np.empty(4, dtype=np.int64)
         fresh = True
         while made < proposals:
             if np.count_nonzero(state.sizes == 0) < _TEMPORARY_SLOTS:
@@ -301,22 +312,22 @@ class LabelFree:
             if fresh:
                 of_pool = state.labels[self.pool]
                 counts, begin = np.bincount(of_pool, minlength=state.capacity), np.empty(state.capacity, dtype=np.int64)
-                fill = _fill_members if state.compiled else fill_members
-                fill(of_pool, counts, members, begin)
+                (list_members if state.compiled else fill_members)(of_pool, counts, members, begin)
                 occupied = np.flatnonzero(state.sizes)
                 fresh = False
             arrays = (self.pool, state.labels, state.sizes, math.log(float(state.prior.concentration)), members, begin, counts, occupied)
             made += int(state.run(propose, proposals - made, *arrays, rest, sides, self.theta, outcome, slots, rng))
-            if slots[0] >= 0 and self._decide(slots, outcome, rng):
-                accepted += 1
-                fresh = True
+            if slots[0] >= 0:
+                n_before = state.n_clusters
+                fresh = self._decide(slots, outcome, rng)
+                accepted += state.n_clusters != n_before
         return Report(_COST * proposals, proposals, accepted)
 
     def _decide(self, slots: Ints, outcome: Floats, rng: RngState) -> bool:
-        """The second stage for a proposal that has passed the screen; if it is accepted, the state is changed."""
-        state, (first, second, merging) = self.state, (int(slot) for slot in slots)
-        b, first_stage, log_r, exact_sum = (float(value) for value in outcome)
-        log_b, log_not_b = math.log(b), math.log1p(-b)
+        """The second stage for a proposal that has passed the screen; true if the state has been changed (a split with nobody on one side changes numbers only)."""
+        state, (first, second, merging, _) = self.state, (int(slot) for slot in slots)
+        odds, first_stage, log_r, exact_sum = (float(value) for value in outcome)
+        log_b, log_not_b = log_share(odds), log_share(-odds)
         if math.isnan(exact_sum):
             self.examined += 1
             sums = self._over_regions(lambda own, where, _: own(log_mixture, state.labels, *where, 0, first, second, log_b, log_not_b, self.theta))
@@ -338,7 +349,7 @@ class LabelFree:
         sizes = state.sizes.copy()
         sizes[first], sizes[new] = sizes[first] - n_right, n_right
         regions.hand_over(state, sizes, (first, new))
-        return n_right > 0 and sizes[first] > 0
+        return True
 
     def _over_regions(self, task: Any) -> list[Any]:
         state = self.state
@@ -350,6 +361,3 @@ class LabelFree:
             )
 
         return state.engine.map(run, range(self.passes.regions.n_regions))
-
-
-_fill_members = compiled(fill_members)

@@ -42,7 +42,7 @@ from maitre.moves.gibbs import NOT_A_NUMBER
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import Branching, draw_event, draw_log, pick_log
-from maitre.numerics.lanes import LANES, NEGLIGIBLE, Singles, choose_lanes, one_thread_per_product, score_lanes
+from maitre.numerics.lanes import FEW_FEATURES, LANES, NEGLIGIBLE, Singles, choose_lanes, one_thread_per_product, score_lanes
 from maitre.numerics.rng import RngState, beta, log_gamma_variate, next_bits, seek, uniform
 from maitre.states.mixture import MixtureState
 
@@ -124,9 +124,9 @@ def dimensions(s: Any) -> tuple[int, int, bool]:
 
 
 @kernel
-def fill_coefficients(s: Any, theta: Floats, a: Floats) -> None:
-    """a[:, k] for every row of theta."""
-    for k in range(len(theta)):
+def fill_coefficients(s: Any, slots: Ints, theta: Floats, a: Floats) -> None:
+    """a[:, k] from theta[k] for some slots."""
+    for k in slots:
         set_coefficients(s, theta[k], a, k)
 
 
@@ -216,12 +216,14 @@ def redraw_in_lanes(
 ) -> tuple[int, int]:
     """`redraw_simply`, many points at once, for families with dense features. The labels are the same."""
     n_atoms = len(slot_of)
-    features, scores, sums = (
-        np.zeros((len(largest), LANES), dtype=np.float32),
+    features, turned, scores, sums = (
+        np.zeros((LANES if len(largest) > FEW_FEATURES else 0, len(largest)), dtype=np.float32),
+        np.zeros((len(largest) if len(largest) <= FEW_FEATURES else 0, LANES), dtype=np.float32),
         np.empty((n_atoms, LANES), dtype=np.float32),
         np.empty((n_atoms, LANES), dtype=np.float32),
     )
-    error, top, total, u = (
+    error, top, total, goal, u = (
+        np.empty(LANES, dtype=np.float32),
         np.empty(LANES, dtype=np.float32),
         np.empty(LANES, dtype=np.float32),
         np.empty(LANES, dtype=np.float32),
@@ -247,12 +249,12 @@ def redraw_in_lanes(
         i = start if active else stop
         while i < stop or (g == last and waiting > 0):
             if i < stop:
-                own = np.int64(atom_of[labels[i]])
+                own: Any = np.int64(atom_of[labels[i]])
                 if own >= 0:
                     points[waiting] = i
                     if slicing:
-                        reach[waiting] = draw_reach(log_weights, n_atoms, own, slice_words)
-                        furthest = max(furthest, np.int64(reach[waiting]))
+                        reaching = draw_reach(log_weights, n_atoms, own, slice_words)
+                        reach[waiting], furthest = reaching, max(furthest, reaching)
                     targets[waiting] = uniform(words)
                     u[waiting] = targets[waiting]
                     waiting += 1
@@ -262,12 +264,15 @@ def redraw_in_lanes(
                 i += 1
             if waiting == LANES or (waiting > 0 and i >= stop and g == last):
                 n_choices = furthest if slicing else n_atoms
-                fill_features(s, points, base, 0, waiting, features)
-                score_lanes(coefficients, single_weights, features, largest, n_choices, scores, error)
-                choose_lanes(scores, n_choices, reach, slicing, u, error, top, total, sums, chosen, near)
+                if len(turned) > 0:
+                    fill_features(s, points, base, waiting, turned.T)
+                else:
+                    fill_features(s, points, base, waiting, features)
+                score_lanes(coefficients, single_weights, features, turned, largest, n_choices, scores, error)
+                choose_lanes(scores, n_choices, reach, slicing, u, error, top, total, sums, goal, chosen, near)
                 for t in range(waiting):
                     point = points[t]
-                    k = np.int64(chosen[t])
+                    k = np.int64(chosen[t])  # type: ignore[assignment]
                     if near[t] != 0:
                         rechecked += 1
                         n_candidates = 0
@@ -335,6 +340,7 @@ class Explicit:
     log_weights: Floats
     theta: Floats
     log_rest: float
+    coefficients: Floats | None = None  # of all slots, once they have been asked for
 
     @classmethod
     def drawn(cls, state: MixtureState, rng: Any) -> Explicit:
@@ -365,7 +371,7 @@ class LabelStep:
         counts = self._counts(coins, state.capacity)
         for side in range(2):
             slots = np.flatnonzero(counts[1 - side] > 0)
-            counts[side] = self._pass(coins, side, False, slots, explicit.log_weights[slots], explicit.theta[slots], rng)
+            counts[side] = self._pass(coins, side, False, slots, explicit, rng)
         self.regions.hand_over(state, counts.sum(axis=0))
 
     def slices(self, explicit: Explicit, rng: Any, share: float = 1.0) -> Explicit:
@@ -376,17 +382,17 @@ class LabelStep:
         extra = self._broken_off(explicit, lowest, rng)
         capacity = state.capacity
         slots = np.concatenate([np.flatnonzero(np.isfinite(explicit.log_weights)), capacity + np.arange(len(extra.log_weights))])
-        log_weights, theta = np.append(explicit.log_weights, extra.log_weights), np.concatenate([explicit.theta, extra.theta])
-        slots = slots[np.argsort(-log_weights[slots], kind="stable")]
-        self._pass(coins, 1, True, slots, log_weights[slots], theta[slots], rng, slice_key)
-        return self._with_room(log_weights, theta, self._counts(np.zeros_like(coins), len(log_weights))[0])
+        both = Explicit(np.append(explicit.log_weights, extra.log_weights), np.concatenate([explicit.theta, extra.theta]), extra.log_rest)
+        slots = slots[np.argsort(-both.log_weights[slots], kind="stable")]
+        self._pass(coins, 1, True, slots, both, rng, slice_key)
+        return self._with_room(both, self._counts(np.zeros_like(coins), len(both.log_weights))[0])
 
     def seat(self, explicit: Explicit, rng: Any) -> None:
         """Every point draws a label by weights and parameters, whatever it had."""
         state, slots = self.state, np.flatnonzero(np.isfinite(explicit.log_weights))
         state.labels[:] = slots[0]
         coins: Coins = np.zeros(self.n_granules, dtype=np.uint8)
-        self.regions.hand_over(state, self._pass(coins, 0, False, slots, explicit.log_weights[slots], explicit.theta[slots], rng))
+        self.regions.hand_over(state, self._pass(coins, 0, False, slots, explicit, rng))
 
     # -- their parts ------------------------------------------------------------------------------------------------------------------------
 
@@ -407,16 +413,18 @@ class LabelStep:
 
         return sum(self.state.engine.map(counted, self.regions.ranges), np.zeros((2, n_labels), dtype=np.int64))
 
-    def _pass(self, coins: Coins, side: int, slicing: bool, slots: Ints, log_weights: Floats, theta: Floats, rng: Any, slice_key: Any = None) -> Ints:
+    def _pass(self, coins: Coins, side: int, slicing: bool, slots: Ints, explicit: Explicit, rng: Any, slice_key: Any = None) -> Ints:
         """The points on one side redraw their labels among these slots. Returns how many points of that side each slot has."""
         state, key = self.state, key_of(rng)
         n_labels = max(state.capacity, int(slots.max(initial=0)) + 1)
         atom_of: Slots = np.full(n_labels, -1, dtype=np.int32)
         atom_of[slots] = np.arange(len(slots))
-        a = np.empty((self.n_coefficients, len(slots)))
-        state.run(fill_coefficients, theta, a)
+        if explicit.coefficients is None:
+            explicit.coefficients = np.zeros((self.n_coefficients, len(explicit.log_weights)))
+            state.run(fill_coefficients, np.flatnonzero(np.isfinite(explicit.log_weights)), explicit.theta, explicit.coefficients)
+        a = explicit.coefficients[:, slots]
         largest = np.abs(a).max(axis=1, initial=0.0).astype(np.float32)
-        choices = (atom_of, slots.astype(np.int32), log_weights, theta, a, np.ascontiguousarray(a.T, dtype=np.float32), largest)
+        choices = (atom_of, slots.astype(np.int32), explicit.log_weights[slots], explicit.theta[slots], a, np.ascontiguousarray(a.T, dtype=np.float32), largest)
 
         def task(region: int) -> tuple[Ints, int, int]:
             parts = self.regions.cleared(state, region) if side == 0 and not slicing else with_own_scratch(self.regions.parts)
@@ -452,13 +460,13 @@ class LabelStep:
             state.run(new_parameters, int(state.occupancy[2]), theta, rng)
         return Explicit(np.array(log_weights), theta, log_rest)
 
-    def _with_room(self, log_weights: Floats, theta: Floats, counts: Ints) -> Explicit:
+    def _with_room(self, explicit: Explicit, counts: Ints) -> Explicit:
         """Slots for the clusters that have points, whatever number their labels have at present."""
         state, capacity = self.state, self.state.capacity
         homeless = capacity + np.flatnonzero(counts[capacity:])
         free = np.flatnonzero(counts[:capacity] == 0)
         free = np.append(free, np.arange(capacity, capacity + len(homeless)))
-        names = np.arange(len(log_weights), dtype=np.int32)
+        names = np.arange(len(explicit.log_weights), dtype=np.int32)
         names[homeless] = free[: len(homeless)]
         if len(homeless):
             (_rename if state.compiled else rename)(state.labels, names)
@@ -466,6 +474,6 @@ class LabelStep:
         if names[kept].max() >= capacity:
             state.make_room(int(names[kept].max()) + 2)
             self.regions = state.regions(self.granule)
-        made = Explicit(np.full(state.capacity, -np.inf), np.zeros((state.capacity, theta.shape[1])), 0.0)
-        made.log_weights[names[kept]], made.theta[names[kept]] = log_weights[kept], theta[kept]
+        made = Explicit(np.full(state.capacity, -np.inf), np.zeros((state.capacity, explicit.theta.shape[1])), 0.0)
+        made.log_weights[names[kept]], made.theta[names[kept]] = explicit.log_weights[kept], explicit.theta[kept]
         return made

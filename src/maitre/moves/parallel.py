@@ -26,7 +26,8 @@ from maitre.states.mixture import MixtureState
 
 _WARM_UP = ((10_000, 200), (100_000, 30))  # points and iterations
 _WORTHWHILE = 4  # times as many points as a subsample has
-_PROPOSALS_PER_CLUSTER = 4
+_PROPOSALS = 4.0  # per cluster
+_MANY = 50_000  # points beyond which there are fewer: proposals that look at all points should not take longer than the labels
 _ALL_SLICED = 20_000  # points up to which all are redrawn by slices
 _SLICED = 0.125
 
@@ -66,7 +67,7 @@ class Parallel(Move):
         if self._share == 0.0 and self.warm_up:
             self._look_for_clusters(state, rng)
         if self.settled is None or self._share is not None:
-            self.settled = _PROPOSALS_PER_CLUSTER * state.n_clusters
+            self.settled = _usual_number(state)
         return self._iterate(state, self.settled if self.proposals is None else self.proposals, rng)
 
     def _iterate(self, state: MixtureState, proposals: int, rng: RngState) -> Report:
@@ -90,10 +91,15 @@ class Parallel(Move):
                 points = np.linspace(0, state.model.n - 1, n_points).astype(np.int64)
                 part = _restricted(state, points, labels[points])
                 for _ in range(iterations):
-                    self._iterate(part, _PROPOSALS_PER_CLUSTER * part.n_clusters, rng)
+                    self._iterate(part, _usual_number(part) // 4, rng)
                 labels = _seated_by(part, state, rng)
         if labels is not state.labels:
             state.seat(labels)
+
+
+def _usual_number(state: MixtureState) -> int:
+    """Of proposals in an iteration."""
+    return max(2, round(_PROPOSALS * min(1.0, _MANY / state.model.n) * state.n_clusters))
 
 
 def _restricted(state: MixtureState, points: Ints, labels: Any) -> MixtureState:

@@ -12,6 +12,8 @@ rejected before q is computed, by a first coin with that ratio, and a second one
 
 - `sams` (Dahl 2003): S in random order, each point to a side with probability ∝ W-ratio × predictive given the points placed before it;
 - `restricted_gibbs` (Jain & Neal 2004): fair coins, `scans` restricted Gibbs scans (the launch state), then one more scan, whose probabilities make up q.
+
+A third, `launch`, has explicit parameters in its scans (`maitre.moves.launch`).
 """
 
 from __future__ import annotations
@@ -35,44 +37,18 @@ from maitre.families.statistics import (
     remove,
 )
 from maitre.moves.base import Move, Report
+from maitre.moves.launch import propose_launched
+from maitre.moves.pairs import fill_members, list_members, log_chance, pick_pair
 from maitre.numerics.arguments import one_of, whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
-from maitre.numerics.compilation import compiled, compiled_form_of, kernel
+from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log, shuffle
 from maitre.numerics.elementary import is_finite
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, first_empty
 
 _TEMPORARY_SLOTS = 3
-_SAME = 0.5  # the probability of looking for j in i's own cluster
 _COST = 12  # one evaluation here, with its share of an update, takes about as long as this many in a sweep of Gibbs
-
-
-def fill_members(labels: Slots, sizes: Ints, members: Ints, begin: Ints) -> int:
-    """The points of each cluster next to each other in `members`, from begin[k] on; returns how many places are taken."""
-    total = 0
-    for k in range(len(sizes)):
-        begin[k] = total
-        total += sizes[k]
-    for i in range(len(labels)):
-        members[begin[labels[i]]] = i
-        begin[labels[i]] += 1
-    for k in range(len(sizes)):
-        begin[k] -= sizes[k]
-    return total
-
-
-compiled_form_of(fill_members)(compiled(fill_members))
-
-
-def log_chance(n: int, first: int, second: int, together: bool) -> float:
-    """log probability of picking a pair of points, times n (n − 1): in clusters of these sizes, or both in one of size `first`."""
-    if together:
-        return math.log(2.0 * (_SAME * (n - 1) / (first - 1) + 1.0 - _SAME))
-    return math.log((1.0 if first == 1 else 1.0 - _SAME) + (1.0 if second == 1 else 1.0 - _SAME))
-
-
-compiled_form_of(log_chance)(compiled(log_chance))
 
 
 @kernel
@@ -110,16 +86,8 @@ def propose(
             whole = first_empty(sizes, right + 1) if right >= 0 else -1
             if whole < 0:
                 return proposal, n_accepted, total_change, cost, moved
-        i = draw_below(n, rng)
+        i, j = pick_pair(labels, sizes, members, begin, rng)
         first: Any = np.int64(labels[i])
-        if sizes[first] > 1 and draw_event(math.log(_SAME), rng):
-            j = members[begin[first] + draw_below(sizes[first] - 1, rng)]
-            if j == i:
-                j = members[begin[first] + sizes[first] - 1]
-        else:
-            j = draw_below(n - 1, rng)
-            if j >= i:
-                j += 1
         second: Any = np.int64(labels[j])
         splitting = first == second
         cost += 1
@@ -275,8 +243,27 @@ def propose_many(state: MixtureState, proposals: int, scans: int, rng: Any) -> R
     return Report(_COST * cost, made, accepted)
 
 
+def launch_many(state: MixtureState, proposals: int, scans: int, rng: Any, noise: Any = None) -> Report:
+    """Split or merge proposals whose launch has explicit parameters; `noise` is where these come from, if not from `rng`."""
+    n, accepted, fresh = state.model.n, 0, True
+    for _ in range(proposals if n > 1 else 0):
+        while np.count_nonzero(state.sizes == 0) < _TEMPORARY_SLOTS:
+            state.make_room()
+            fresh = True
+        if fresh:
+            members, begin = np.empty(n, dtype=np.int64), np.empty(state.capacity, dtype=np.int64)
+            (list_members if state.compiled else fill_members)(state.labels, state.sizes, members, begin)
+        arrays = (state.labels, state.sizes, state.n_clusters, state.log_v, state.log_w, members, begin)
+        fresh = bool(state.run(propose_launched, scans, *arrays, rng, rng if noise is None else noise))
+        if fresh:
+            accepted += 1
+            state.rebuild()
+            state.log_joint = state.compute_log_joint()
+    return Report(_COST * 2 * (scans + 1) * n // max(1, state.n_clusters) * proposals, proposals, accepted)
+
+
 class SplitMerge(Move):
-    """Split and merge proposals: `method` is "sams" (sequential allocation) or "restricted_gibbs" with `scans` scans in the launch state.
+    """Split and merge proposals: `method` is "sams" (sequential allocation), or "restricted_gibbs" or "launch" with `scans` scans in the launch state.
 
     >>> import maitre as mt
     >>> moves = [mt.moves.Gibbs(), mt.moves.SplitMerge("restricted_gibbs", scans=3)]
@@ -285,12 +272,15 @@ class SplitMerge(Move):
     name = "split_merge"
     needs = ("marginals",)
 
-    def __init__(self, method: Literal["sams", "restricted_gibbs"] = "sams", scans: int = 3, proposals: int = 1) -> None:
-        self.method = one_of("method", method, ("sams", "restricted_gibbs"))
+    def __init__(self, method: Literal["sams", "restricted_gibbs", "launch"] = "sams", scans: int = 3, proposals: int = 1) -> None:
+        self.method = one_of("method", method, ("sams", "restricted_gibbs", "launch"))
+        self.needs = ("marginals", "parameters") if method == "launch" else ("marginals",)  # type: ignore[misc, assignment]
         self.scans, self.proposals = whole_number("scans", scans), whole_number("proposals", proposals, least=1)
 
     def step(self, state: MixtureState, rng: RngState) -> Report:
         return self.steps(state, rng, 1)
 
     def steps(self, state: MixtureState, rng: RngState, repeats: int) -> Report:
+        if self.method == "launch":
+            return launch_many(state, repeats * self.proposals, self.scans, rng)
         return propose_many(state, repeats * self.proposals, -1 if self.method == "sams" else self.scans, rng)

@@ -186,6 +186,24 @@ def _four_products(
             accumulate_row(out, 3, k, (d0 * w0 + d1 * w1) + (d2 * w2 + d3 * w3))
 
 
+def fill_rows(matrix: Any, points: Ints, base: int, count: int, out: Any) -> None:
+    """out[t, d] = matrix[points[t] − base, d] for t < count."""
+    out[:count, : matrix.shape[1]] = matrix[points[:count] - base]
+
+
+@compiled_form_of(fill_rows)
+def _fill_rows(matrix: Any, points: Ints, base: int, count: int, out: Any) -> None:
+    if matrix.shape[1] < 8:
+        for d in range(matrix.shape[1]):
+            for t in range(count):
+                out[t, d] = matrix[points[t] - base, d]
+    else:
+        for t in range(count):
+            i = points[t] - base
+            for d in range(matrix.shape[1]):
+                out[t, d] = matrix[i, d]
+
+
 @intrinsic
 def _prefetch_address(typingctx: Any, address: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -208,4 +226,5 @@ def _prefetch_row(matrix: Floats, i: int) -> None:
     address = matrix.ctypes.data + 8 * i * n_columns
     for offset in range(0, 8 * n_columns, 64):
         _prefetch_address(address + offset)
-    _prefetch_address(address + 8 * n_columns - 8)  # a row that does not begin with a cache line may end in one more
+    if n_columns > 2:
+        _prefetch_address(address + 8 * n_columns - 8)  # a row that does not begin with a cache line may end in one more

@@ -208,6 +208,11 @@ def compiled(function: F) -> F:
     return cast(F, _compile(_renamed(function, library_tag()), cached=True, forceinline=True))
 
 
+def compiled_apart(function: F) -> F:
+    """The same for long loops over few arrays, which do better if they are not inlined."""
+    return cast(F, _compile(_renamed(function, library_tag()), cached=True))
+
+
 def compiled_form_of(plain: Callable[..., Any], inline: bool = True) -> Callable[[F], F]:
     """Decorate the function that machine code runs wherever the source says `plain`. Long loops over few arrays do better not inlined."""
 

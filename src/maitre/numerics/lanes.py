@@ -18,12 +18,12 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from maitre.numerics.compilation import compiled
+from maitre.numerics.compilation import compiled, compiled_apart
 
 LANES = 128
 IMPOSSIBLE = np.float32(-1e30)
 NEGLIGIBLE = 45.0  # nats below the best: what such a choice adds to a sum is lost in double precision
-_FEW_FEATURES = 16  # up to which plain loops beat a matrix product
+FEW_FEATURES = 16  # up to which plain loops beat a matrix product
 _UNIT = np.float32(2.0**-24)
 _f32 = np.float32
 Singles = npt.NDArray[np.float32]
@@ -37,28 +37,44 @@ def _from_bits(typingctx: Any, value: Any) -> Any:
     return types.float32(types.int32), codegen
 
 
+@intrinsic
+def _larger(typingctx: Any, a: Any, b: Any) -> Any:
+    """The larger of two numbers; Python's own `max` keeps loops from becoming vector instructions."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", args[0], args[1], flags=("nnan", "nsz")), args[0], args[1])
+
+    return types.float32(types.float32, types.float32), codegen
+
+
 @compiled
 def _exp(x: np.float32) -> np.float32:
-    """e^x for x ≤ 0 within two units in the last place; 0 below −87."""
-    clipped = max(x, _f32(-87.0))
+    """e^x for x ≤ 0 within a relative error of 3e-7; no less than e^−80, which is nothing beside 1."""
+    clipped = _larger(x, _f32(-80.0))  # numbers that are not normal would cost a hundred cycles each
     power = np.floor(clipped * _f32(1.44269504) + _f32(0.5))
     r = clipped - power * _f32(0.693359375)
     r = r - power * _f32(-2.12194440e-4)
-    p = _f32(1.9875691500e-4)
-    p = p * r + _f32(1.3981999507e-3)
+    p = _f32(1.3981999507e-3)
     p = p * r + _f32(8.3334519073e-3)
     p = p * r + _f32(4.1665795894e-2)
     p = p * r + _f32(1.6666665459e-1)
     p = p * r + _f32(5.0000001201e-1)
     p = p * r * r + r + _f32(1.0)
-    return p * _from_bits((np.int32(power) + np.int32(127)) << np.int32(23)) if x > _f32(-87.0) else _f32(0.0)
+    return p * _from_bits((np.int32(power) + np.int32(127)) << np.int32(23))
 
 
-@compiled
-def score_lanes(coefficients: Singles, log_weights: Singles, features: Singles, largest: Singles, n_choices: int, scores: Singles, error: Singles) -> None:
-    """scores[k, t] = log_weights[k] + Σ_f coefficients[k, f] · features[f, t], and a bound on the error in each lane; largest[f] is that of the coefficients."""
-    n_features, heaviest = len(features), _f32(1.0)
-    if n_features <= _FEW_FEATURES:
+@compiled_apart
+def score_lanes(
+    coefficients: Singles, log_weights: Singles, features: Singles, turned: Singles, largest: Singles, n_choices: int, scores: Singles, error: Singles
+) -> None:
+    """scores[k, t] = log_weights[k] + Σ_f coefficients[k, f] · feature f of lane t, and a bound on the error in each lane; largest[f] is that of the coefficients.
+
+    Few features stand in turned[f, t], many in features[t, f].
+    """
+    n_features, heaviest = len(largest), _f32(1.0)
+    for k in range(n_choices):
+        heaviest = max(heaviest, abs(log_weights[k]))
+    if n_features <= FEW_FEATURES:
         for k in range(n_choices):
             start = log_weights[k]
             for t in range(LANES):
@@ -66,27 +82,30 @@ def score_lanes(coefficients: Singles, log_weights: Singles, features: Singles, 
             for f in range(n_features):
                 slope = coefficients[k, f]
                 for t in range(LANES):
-                    scores[k, t] += slope * features[f, t]
+                    scores[k, t] += slope * turned[f, t]
+        for t in range(LANES):
+            error[t] = heaviest
+        for f in range(n_features):
+            size = largest[f]
+            for t in range(LANES):
+                error[t] += size * abs(turned[f, t])
     else:
-        np.dot(coefficients[:n_choices], features, scores[:n_choices])
+        np.dot(coefficients[:n_choices], features.T, scores[:n_choices])
         for k in range(n_choices):
             start = log_weights[k]
             for t in range(LANES):
                 scores[k, t] += start
-    for k in range(n_choices):
-        heaviest = max(heaviest, abs(log_weights[k]))
-    for t in range(LANES):
-        error[t] = heaviest
-    for f in range(n_features):
-        size = largest[f]
         for t in range(LANES):
-            error[t] += size * abs(features[f, t])
+            magnitude = heaviest
+            for f in range(n_features):
+                magnitude += largest[f] * abs(features[t, f])
+            error[t] = magnitude
     scale = _UNIT * _f32(4.0 + 4.0 * np.sqrt(float(n_features)))
     for t in range(LANES):
         error[t] *= scale
 
 
-@compiled
+@compiled_apart
 def choose_lanes(
     scores: Singles,
     n_choices: int,
@@ -97,12 +116,13 @@ def choose_lanes(
     top: Singles,
     total: Singles,
     sums: Singles,
+    target: Singles,
     chosen: npt.NDArray[np.int32],
     near: npt.NDArray[np.int32],
 ) -> None:
     """For every lane the choice whose interval of the distribution function holds u, and whether u is so `near` a boundary that single precision cannot tell.
 
-    `within`: lane t has only the first reach[t] choices. `top` becomes the highest score of each lane; `total` and `sums` are work space.
+    `within`: lane t has only the first reach[t] choices. `top` becomes the highest score of each lane; `total`, `sums` and `target` are work space.
     """
     if within:
         for k in range(n_choices):
@@ -110,27 +130,31 @@ def choose_lanes(
                 scores[k, t] = scores[k, t] if np.int32(k) < reach[t] else IMPOSSIBLE
     for t in range(LANES):
         top[t] = scores[0, t]
-    for k in range(1, n_choices):
+    for k in range(1, n_choices - 3, 4):  # several rows at a time: a loop that stores the larger of two is turned into branches
         for t in range(LANES):
-            top[t] = max(top[t], scores[k, t])
+            top[t] = _larger(_larger(_larger(scores[k, t], scores[k + 1, t]), _larger(scores[k + 2, t], scores[k + 3, t])), top[t])
+    for k in range(max(1, n_choices - (n_choices - 1) % 4), n_choices):
+        for t in range(LANES):
+            top[t] = _larger(_larger(scores[k, t], scores[k - 1, t]), top[t])
     for t in range(LANES):
         total[t] = _f32(0.0)
     for k in range(n_choices):
         for t in range(LANES):
             total[t] += _exp(scores[k, t] - top[t])
             sums[k, t] = total[t]
-    rounding = _UNIT * _f32(n_choices + 8)
     for t in range(LANES):
         chosen[t] = np.int32(0)
-        near[t] = np.int32(0)
+        target[t] = u[t] * total[t]
     for k in range(n_choices):
         for t in range(LANES):
-            below, target = sums[k, t], u[t] * total[t]
-            chosen[t] += np.int32(1) if below <= target else np.int32(0)
-            bound = _f32(2.0) * error[t] * min(below, total[t] - below) + rounding * total[t]
-            near[t] |= np.int32(1) if abs(below - target) <= bound else np.int32(0)
-    for t in range(LANES):
-        near[t] |= np.int32(1) if error[t] > _f32(0.5) or chosen[t] >= n_choices else np.int32(0)
+            chosen[t] += np.int32(1) if sums[k, t] <= target[t] else np.int32(0)
+    rounding = _UNIT * _f32(n_choices + 16)
+    for t in range(LANES):  # sums rise with k, so the nearest boundaries are those of the choice
+        k, goal, whole = chosen[t], target[t], total[t]
+        below, above = sums[k - 1, t] if k > 0 else _f32(0.0), sums[k if k < n_choices else n_choices - 1, t]
+        too_near = goal - below <= _f32(2.0) * error[t] * min(below, whole - below) + rounding * whole
+        too_near |= above - goal <= _f32(2.0) * error[t] * min(above, whole - above) + rounding * whole
+        near[t] = np.int32(1) if too_near or error[t] > _f32(0.5) or k >= n_choices else np.int32(0)
 
 
 _lock = threading.Lock()

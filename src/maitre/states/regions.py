@@ -5,6 +5,7 @@ How many ranges there are follows from the numbers of points and slots alone, an
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Regions:
         n_granules = -(-n // granule)
         self.n_regions = max(1, min(_MOST, n // _POINTS, room, n_granules))
         bounds = [min(n, granule * (n_granules * r // self.n_regions)) for r in range(self.n_regions)] + [n]
-        self.ranges: list[tuple[int, int]] = list(zip(bounds[:-1], bounds[1:], strict=True))
+        self.ranges: list[tuple[int, int]] = list(pairwise(bounds))
         self.parts = state.family.allocate(state.model.encoded, self.capacity * self.n_regions)
 
     def fits(self, state: Any) -> bool:

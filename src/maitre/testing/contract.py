@@ -250,8 +250,8 @@ def _check_linear_scores(s: Any, theta: Floats, members: Any) -> None:
         total = log_likelihood_of(s, row, 1)
         if not np.isnan(total):
             _close(total, sum(log_likelihood(s, row, i) for i in members), "log_likelihood_of = the sum of log_likelihood over the cluster's points")
-    features = np.zeros((len(a), len(members)))
-    fill_features(s, np.array(members) + 7, 7, 0, len(members), features)
+    features = np.zeros((len(members), len(a)))
+    fill_features(s, np.array(members) + 7, 7, len(members), features)
     for t, i in enumerate(members):
         out = np.full(len(theta), 0.5)
         score_all(s, theta, a, i, len(theta), out)
@@ -260,7 +260,7 @@ def _check_linear_scores(s: Any, theta: Floats, members: Any) -> None:
             _close(float(out[k] - out[0]), expected, f"score_all = log_likelihood up to a term in the point (point {i})")
             if dense_features(s):
                 _close(
-                    float(features[:, t] @ (a[:, k] - a[:, 0])), expected, f"coefficients times features = log_likelihood up to a term in the point (point {i})"
+                    float(features[t] @ (a[:, k] - a[:, 0])), expected, f"coefficients times features = log_likelihood up to a term in the point (point {i})"
                 )
 
 

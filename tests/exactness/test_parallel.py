@@ -1,0 +1,342 @@
+"""The moves that parallelise over points: label steps and launched splits as matrices, the ratio of label-free splits against both densities written out, and draws against
+enumeration."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+import maitre as mt
+from maitre.engines import Threads
+from maitre.families import REGISTRY as FAMILIES
+from maitre.families.statistics import add, clear, log_likelihood, log_marginal
+from maitre.model import Model
+from maitre.moves import Parallel, label_free, labels, launch
+from maitre.moves.label_free import LabelFree
+from maitre.moves.labels import Explicit, LabelStep
+from maitre.moves.split_merge import launch_many
+from maitre.numerics.draw import draw_below
+from maitre.numerics.rng import stream
+from maitre.priors import DirichletProcess
+from maitre.states.mixture import MixtureState
+from maitre.testing import assert_invariant, compare_with_enumeration, enumerate_posterior, follow_branches, transition_matrix
+
+X = np.array([[-1.0], [-0.8], [0.1], [0.9], [1.1], [2.0]])
+FAMILY = mt.families.KnownCovarianceGaussian(0.0, 4.0, 0.25)
+
+
+def model_of(n, family=FAMILY):
+    return Model.of(X[:n], family, DirichletProcess(1.0))
+
+
+class Assignments:
+    """All assignments of points to K clusters with given weights and parameters, those that leave a cluster empty left out or not, and their law."""
+
+    def __init__(self, n, weights, means, empty):
+        self.model, n_clusters = model_of(n), len(weights)
+        state = MixtureState(self.model, np.arange(n) % n_clusters, compiled=False)
+        self.explicit = Explicit(np.full(state.capacity, -np.inf), np.zeros((state.capacity, 1)), 0.0)
+        self.explicit.log_weights[:n_clusters] = np.log(weights)
+        self.explicit.theta[:n_clusters, 0] = np.array(means) / 0.5  # the family's points are divided by σ
+        scores = np.log(weights) - 0.5 * (X[:n] - np.array(means)) ** 2 / 0.25
+        self.states = [z for z in product(range(n_clusters), repeat=n) if empty or len(set(z)) == n_clusters]
+        law = np.exp([sum(scores[i, k] for i, k in enumerate(z)) for z in self.states])
+        self.probabilities = law / law.sum()
+
+    def matrix(self, step):
+        found = np.zeros((len(self.states), len(self.states)))
+
+        def run(rng, z):
+            state = MixtureState(self.model, np.zeros(len(z), dtype=int), compiled=False)
+            state.labels[:] = z
+            state.rebuild()
+            step(state, rng)
+            return tuple(int(k) for k in state.labels)
+
+        for row, z in enumerate(self.states):
+            for after, probability in follow_branches(lambda rng, z=z: run(rng, z)):
+                found[row, self.states.index(after)] += probability
+        return found
+
+
+TWO, THREE, SLICED = (4, [0.5, 0.3], [-0.7, 1.0]), (3, [0.5, 0.3, 0.1], [-0.7, 1.0, 0.2]), (2, [0.5, 0.3, 0.1], [-0.7, 1.0, 0.2])
+
+
+@pytest.mark.parametrize("case", [TWO, THREE], ids=["4 points", "3 clusters"])
+def test_labels_half_by_half_leave_their_law_invariant(case):
+    law = Assignments(*case, empty=False)
+    assert_invariant(law, law.matrix(lambda state, rng: LabelStep(state).half_by_half(law.explicit, rng)))
+
+
+def test_without_protection_it_fails(monkeypatch):
+    """If every cluster counts as open, points leave clusters empty."""
+    law = Assignments(*TWO, empty=False)
+    counts = LabelStep._counts
+    monkeypatch.setattr(LabelStep, "_counts", lambda self, coins, n: np.maximum(counts(self, coins, n), (np.arange(n) < 2).astype(int)))
+    with pytest.raises(ValueError, match="is not in list"):
+        law.matrix(lambda state, rng: LabelStep(state).half_by_half(law.explicit, rng))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_labels_by_slices_leave_their_law_invariant(share):
+    law = Assignments(*SLICED, empty=True)
+
+    def step(state, rng):
+        one = LabelStep(state)
+        one._pass(one._coins(share, rng), 1, True, np.argsort(-law.explicit.log_weights)[:3], law.explicit, rng, rng)
+
+    assert_invariant(law, law.matrix(step))
+
+
+def test_slices_of_the_wrong_width_fail(monkeypatch):
+    law = Assignments(*SLICED, empty=True)
+    monkeypatch.setattr(labels, "draw_reach", lambda log_weights, n, own, rng: own + 1 + draw_below(n - own, rng))
+
+    def step(state, rng):
+        one = LabelStep(state)
+        one._pass(one._coins(1.0, rng), 1, True, np.argsort(-law.explicit.log_weights)[:3], law.explicit, rng, rng)
+
+    with pytest.raises(AssertionError, match="invariant"):
+        assert_invariant(law, law.matrix(step))
+
+
+@pytest.mark.parametrize(("n", "scans"), [(3, 0), (3, 1), pytest.param(4, 1, marks=pytest.mark.long)])
+def test_launched_split_merge_leaves_the_posterior_invariant(n, scans):
+    """With the same numbers behind parameters and weights in both directions: the launch is then a function of the pair and of who is with them."""
+    model = model_of(n)
+    exact = enumerate_posterior(model)
+    assert_invariant(exact, transition_matrix(model, lambda state, rng: launch_many(state, 1, scans, rng, stream(7)), exact))
+
+
+def test_a_launch_that_knows_the_present_split_fails(monkeypatch):
+    model = model_of(4)
+    exact = enumerate_posterior(model)
+    monkeypatch.setattr(launch, "beta", lambda a, b, rng: 0.5 if a < b else 0.7)  # any function of the sides will do: this is still a launch …
+    assert_invariant(exact, transition_matrix(model, lambda state, rng: launch_many(state, 1, 0, rng, stream(7)), exact))
+    monkeypatch.setattr(launch, "log_chance", lambda *sizes: 0.0)  # … but the pair's chance matters
+    with pytest.raises(AssertionError, match="invariant"):
+        assert_invariant(exact, transition_matrix(model, lambda state, rng: launch_many(state, 1, 0, rng, stream(7)), exact))
+
+
+log_beta = beta.logpdf
+
+
+def log_ratio_written_out(state, members, left, b, theta, halves, n_clusters):
+    """log r of a split from the posterior's ratio and both densities, with nothing cancelled; H(θ) alone is left out, which all densities share."""
+    s = state.statistics
+    empty = int(state.occupancy[2])
+
+    def log_f(points):
+        clear(s, empty)
+        for i in points:
+            add(s, empty, i)
+        return log_marginal(s, empty)
+
+    def at(row, points):
+        return sum(log_likelihood(s, theta[row], i) for i in points)
+
+    right = [i for i in members if i not in left]
+    n_left, n_right, n = len(left), len(right), len(members)
+    log_target = math.log(float(state.prior.concentration)) + math.lgamma(n_left) + math.lgamma(n_right) - math.lgamma(n)
+    log_target += log_f(left) + log_f(right) - log_f(members)
+    reverse = math.log(0.5 * 2 / ((n_clusters + 1) * n_clusters)) + log_beta(b, n_left, n_right)
+    reverse += at(0, left) - log_f(left) + at(1, right) - log_f(right)
+    forward = math.log(0.5 / n_clusters)
+    ways = []
+    for a, c, share in ((halves[0], halves[1], b), (halves[1], halves[0], 1.0 - b)):
+        one = log_beta(share, len(halves[0]) + 1, len(halves[1]) + 1)
+        ways.append(one + at(0, a) - log_f(a) + at(1, c) - log_f(c))
+    forward += math.log(2.0) + np.logaddexp(*ways) - math.log(2.0)
+    for i in members:
+        here, there = math.log(b) + at(0, [i]), math.log1p(-b) + at(1, [i])
+        forward += (here if i in left else there) - np.logaddexp(here, there)
+    return log_target + reverse - forward
+
+
+@pytest.mark.parametrize("family", ["KnownCovarianceGaussian", "NormalInverseWishart", "GammaPoisson"])
+def test_the_ratio_of_a_label_free_split_is_that_of_target_and_densities(family, monkeypatch):
+    """For splits and merges alike, and whatever the labels, which cancel."""
+    example = FAMILIES[family].EXAMPLES[0]
+    model = Model.of(example.data[:5], example.family, DirichletProcess(0.8))
+    kept = {}
+
+    def keep(self, slots, outcome, rng):
+        kept["slots"], kept["outcome"] = slots.copy(), outcome.copy()
+        return False
+
+    monkeypatch.setattr(LabelFree, "_decide", keep)
+    propose = label_free.propose.python
+    monkeypatch.setattr(label_free.propose, "python", lambda s, *arguments: kept.update(rest=arguments[9], sides=arguments[10]) or propose(s, *arguments))
+    rng, checked = stream(5), {0: 0, 1: 0}
+    while min(checked.values()) < 3:
+        state = MixtureState(model, [0, 0, 1, 1, 0], compiled=False)
+        move = LabelFree(state)
+        kept.clear()
+        move.propose(1, rng)
+        if "slots" not in kept:
+            continue
+        first, second, merging, n_sample = (int(k) for k in kept["slots"])
+        members = [i for i in range(5) if state.labels[i] in (first, second)]
+        sample, sides = [int(i) for i in kept["rest"][:n_sample]], kept["sides"][:n_sample]
+        halves = [[i for i, side in zip(sample, sides, strict=True) if side == half] for half in (0, 1)]
+        odds, first_stage, constant, total = kept["outcome"]
+        b = 1.0 / (1.0 + math.exp(-odds))
+        log_r = constant + total
+        assert first_stage == pytest.approx(log_r, abs=1e-12)  # every member was in the sample, so the first stage is all there is
+        n_before = 2 - merging
+        for left in ([members[0]], members[: len(members) // 2], members[1:]) if not merging else ([i for i in members if state.labels[i] == first],):
+            expected = log_ratio_written_out(state, members, left, b, move.theta, halves, n_before)
+            assert log_r == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        checked[merging] += 1
+
+
+def drawn(model, step, n, compiled=True):
+    state, rng = MixtureState(model, np.zeros(model.n, dtype=int), compiled), stream(3)
+    found = np.empty((n, model.n), dtype=np.int64)
+    for t in range(n):
+        step(state, rng)
+        found[t] = state.canonical_labels()
+    state.audit()
+    return found
+
+
+def _slices_alone(state, rng):
+    LabelStep(state).slices(Explicit.drawn(state, rng), rng)
+    state.rebuild()
+    state.log_joint = state.compute_log_joint()
+
+
+STEPS = {
+    "all": Parallel(proposals=2).step,
+    "slices": _slices_alone,
+    "label-free": lambda state, rng: LabelFree(state).propose(5, rng),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_draws_have_the_enumerated_law(name):
+    model = model_of(6)
+    distance, expected = compare_with_enumeration(enumerate_posterior(model), drawn(model, STEPS[name], 4_000))
+    assert distance < 2.0 * expected
+
+
+def test_screened_proposals_have_the_enumerated_law(monkeypatch):
+    """Two points, of a pool without the others, decide which proposals are looked at: the second stage makes up for it."""
+    model, examined = model_of(5), []
+    monkeypatch.setattr(label_free, "_SCREEN", 2)
+    monkeypatch.setattr(label_free, "pool_of", lambda n: np.array([0, 1, 3, 4]))
+
+    def step(state, rng):
+        move = LabelFree(state)
+        move.propose(4, rng)
+        examined.append(move.examined)
+        LabelStep(state).half_by_half(Explicit.drawn(state, rng), rng)
+
+    found = drawn(model, step, 2_000, compiled=False)
+    distance, expected = compare_with_enumeration(enumerate_posterior(model), found)
+    assert sum(examined) > 500
+    assert distance < 2.0 * expected
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["NormalInverseGamma", "NormalInverseWishart", "GammaPoisson", "Categorical", "DirichletMultinomial"])
+def test_draws_of_every_family(family):
+    example = FAMILIES[family].EXAMPLES[-1]
+    model = Model.of(example.data[:5], example.family, DirichletProcess(1.0))
+    distance, expected = compare_with_enumeration(enumerate_posterior(model), drawn(model, Parallel(proposals=2).step, 20_000))
+    assert distance < 2.0 * expected
+
+
+def mixed_data(n):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(n, 2)) + 4.0 * rng.integers(0, 3, size=(n, 1))
+    x[0] = 1e7  # so far out that single precision cannot tell
+    return x
+
+
+def families_in_lanes():
+    holes = mixed_data(400)
+    holes[::7, 1] = np.nan
+    product_of = mt.families.Product([([0], mt.families.NormalInverseGamma()), ([1], mt.families.KnownCovarianceGaussian(0.0, 10.0, 1.0))])
+    return {
+        "known covariance": (mt.families.KnownCovarianceGaussian(0.0, 10.0, 0.01), mixed_data(400)),
+        "holes": (mt.families.Product([([0, 1], mt.families.NormalInverseGamma())]), holes),
+        "wishart": (mt.families.NormalInverseWishart(), mixed_data(400)),
+        "many features": (
+            mt.families.NormalInverseWishart(),
+            np.random.default_rng(0).normal(size=(300, 6)) + 3.0 * np.random.default_rng(1).integers(0, 3, (300, 1)),
+        ),
+        "counts": (mt.families.GammaPoisson(), np.random.default_rng(0).poisson(5.0, (300, 2))),
+        "product": (product_of, mixed_data(300)),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "known covariance",
+        "holes",
+        "many features",
+        pytest.param("wishart", marks=pytest.mark.long),
+        pytest.param("counts", marks=pytest.mark.long),
+        pytest.param("product", marks=pytest.mark.long),
+    ],
+)
+def test_lanes_give_the_labels_of_double_precision(name):
+    family, x = families_in_lanes()[name]
+    model, chains = Model.of(x, family, DirichletProcess(2.0)), []
+    for simply in (False, True):
+        state, rng, found = MixtureState(model, np.arange(model.n) % 7), stream(2), []
+        for _ in range(6):
+            step = LabelStep(state, simply)
+            step.half_by_half(step.slices(Explicit.drawn(state, rng), rng, 0.5), rng)
+            state.audit()
+            found.append(state.labels.copy())
+        chains.append(found)
+    np.testing.assert_array_equal(chains[0], chains[1])
+
+
+def test_any_number_of_threads_gives_the_same_chain():
+    rng = np.random.default_rng(0)
+    model = Model.of(
+        rng.normal(size=(70_000, 1)) + 5.0 * rng.integers(0, 4, size=(70_000, 1)), mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), DirichletProcess(1.0)
+    )
+    chains = []
+    for n in (1, 2, 3):
+        state, rng, move = MixtureState(model, np.zeros(model.n, dtype=int)), stream(1), Parallel()
+        with Threads(n) as state.engine:
+            assert state.regions(1).n_regions > 1
+            move.burn_in(0.0)
+            move.step(state, rng)
+            move.burn_in(0.5)
+            for _ in range(2):
+                move.step(state, rng)
+        state.audit()
+        chains.append(state.labels.copy())
+    assert state.n_clusters >= 4
+    np.testing.assert_array_equal(chains[0], chains[1])
+    np.testing.assert_array_equal(chains[0], chains[2])
+
+
+def test_adding_a_constant_to_data_and_mean_changes_nothing():
+    found = []
+    for shift in (0.0, 1024.0):
+        model = Model.of(X + shift, mt.families.KnownCovarianceGaussian(shift, 4.0, 0.25), DirichletProcess(1.0))
+        found.append(drawn(model, STEPS["all"], 50))
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_inside_superclusters():
+    model = model_of(5)
+    move = mt.moves.Superclusters(2, Parallel(proposals=1))
+    distance, expected = compare_with_enumeration(enumerate_posterior(model), drawn(model, move.step, 2_000))
+    assert distance < 2.0 * expected
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="'parallel' does not work with the prior PitmanYor, only with a DirichletProcess"):
+        mt.sample(X, prior="PitmanYor", moves="parallel", progress=False)
+    with pytest.raises(ValueError, match="sliced is 1"):
+        Parallel(sliced=1.5)
