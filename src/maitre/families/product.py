@@ -24,10 +24,13 @@ from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.statistics import (
     absorb,
     add,
+    add_weighted,
     clear,
     derive,
     draw_parameters,
     draw_point,
+    expect,
+    expected_log_likelihood_all,
     log_bound,
     log_bound_given,
     log_likelihood,
@@ -158,6 +161,18 @@ class ProductStatistics(NamedTuple):
             end = begin + n_parameters(part)
             log_likelihood_all(part, theta[:, begin:end], i, n_slots, out)
             begin = end
+
+    def add_weighted(s, k: int, i: int, weight: float) -> None:
+        for part in literal_unroll(s.parts):
+            add_weighted(part, k, i, weight)
+
+    def expect(s, k: int) -> None:
+        for part in literal_unroll(s.parts):
+            expect(part, k)
+
+    def expected_log_likelihood_all(s, i: int, n_slots: int, out: Floats) -> None:
+        for part in literal_unroll(s.parts):
+            expected_log_likelihood_all(part, i, n_slots, out)
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         begin = 0
