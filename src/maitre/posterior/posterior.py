@@ -86,6 +86,16 @@ class Posterior:
         return np.full(self.log_joint.shape, float(getattr(self.model.prior, name, np.nan)))
 
     @property
+    def elbo(self) -> Floats | None:
+        """The lower bound of the log evidence, iteration by iteration, if the result is that of `maitre.approximate.variational`."""
+        return None if "elbo" not in self.notes else np.asarray(self.notes["elbo"], dtype=np.float64)
+
+    @property
+    def log_evidence(self) -> float | None:
+        """An estimate of log p(x), if the result is that of `maitre.approximate.smc`."""
+        return self.notes.get("log_evidence")
+
+    @property
     def best(self) -> Ints:
         """The drawn partition with the highest log joint."""
         chain, draw = np.unravel_index(int(np.argmax(self.log_joint)), self.log_joint.shape)

@@ -1,0 +1,11 @@
+"""Inexact inference for Dirichlet-process mixtures: what papers compare exact samplers with, and sometimes all that there is time for.
+
+None of these draws from the posterior, however long it runs, and every result says so (`exact` is false). For draws use `maitre.sample`.
+"""
+
+from maitre.approximate.collapsed import collapsed_variational
+from maitre.approximate.mean_field import variational
+from maitre.approximate.particles import smc
+from maitre.approximate.synchrony import synchronous
+
+__all__ = ["collapsed_variational", "smc", "synchronous", "variational"]

@@ -1,0 +1,206 @@
+"""Truncated mean-field variational inference for Dirichlet-process mixtures (Blei & Jordan 2006). Inexact.
+
+The process is cut off at T components (`maitre.approximate.sticks`), and the posterior of assignments, parameters and weights is approximated by the closest product
+q(z) q(η) q(v) q(α): q(η_t) is the posterior of a cluster that point n has joined to the extent r_nt, and log r_nt = E log π_t + E log p(x_n | η_t) + constant.
+
+With q(η), q(v) the best for the r, the evidence's lower bound is  Σ_t log p(x weighted by r_·t) + [terms of the weights] − Σ_nt r_nt log r_nt,
+because Σ_n r_nt E log p(x_n | η_t) − KL(q(η_t) ‖ H) is the log marginal of the weighted statistics. It rises with every step, towards a local optimum that may be far from the
+posterior: components are too certain of their points, and how many there are depends on the start.
+"""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any
+
+import numpy as np
+
+from maitre.approximate.assembly import at_prior_means, attended, check_weights, first_labels, model_for, n_draws, posterior_of_labels
+from maitre.approximate.sticks import Sticks
+from maitre.chains.progress import Progress
+from maitre.families.base import Family
+from maitre.families.slots import fractional
+from maitre.families.statistics import add_weighted, clear, expect, expected_log_likelihood_all, log_marginal
+from maitre.model import Model
+from maitre.moves.gibbs import NOT_A_NUMBER
+from maitre.numerics.arguments import number, truth, whole_number
+from maitre.numerics.arrays import Floats, Ints, Slots
+from maitre.numerics.compilation import Kernel, compiled, kernel
+from maitre.numerics.draw import Tempered, draw_log
+from maitre.numerics.elementary import fast_exp, is_finite
+from maitre.numerics.rng import RngState, stream
+from maitre.posterior.posterior import Posterior
+from maitre.priors.base import Prior
+from maitre.states.clusters import seat_all
+
+NEGLIGIBLE = 1e-20  # a share of a point that no sum of such shares would show
+
+
+@compiled
+def normalise(logs: Floats, n: int, shares: Floats) -> float:
+    """shares[k] ← exp(logs[k]) / Σ exp(logs) for k < n; returns the entropy −Σ share log share, not a number if a log is not."""
+    highest, total, mean = logs[0], 0.0, 0.0
+    for k in range(1, n):
+        highest = max(highest, logs[k])
+    for k in range(n):
+        gap = logs[k] - highest
+        share = fast_exp(gap)
+        shares[k] = share
+        total += share
+        mean += share * gap
+    inverse = 1.0 / total
+    for k in range(n):
+        shares[k] *= inverse
+    return np.log(total) - mean * inverse
+
+
+@kernel
+def assign(reader: Any, writer: Any, n: int, log_weights: Floats, sizes: Floats, logs: Floats, shares: Floats) -> tuple[float, int]:
+    """Divide every point over the components as `reader` and the weights have it, and collect the weighted statistics in `writer`, sizes in `sizes`.
+
+    Nothing is kept of a point: memory is that of the components. Returns the entropy of the assignments, and the first point whose density is not a number, or −1.
+    """
+    n_slots, entropy = len(log_weights), 0.0
+    for k in range(n_slots):
+        clear(writer, k)
+        sizes[k] = 0.0
+    for i in range(n):
+        for k in range(n_slots):
+            logs[k] = log_weights[k]
+        expected_log_likelihood_all(reader, i, n_slots, logs)
+        uncertainty = normalise(logs, n_slots, shares)
+        if not is_finite(uncertainty):
+            return entropy, i
+        entropy += uncertainty
+        for k in range(n_slots):
+            if shares[k] > NEGLIGIBLE:
+                add_weighted(writer, k, i, shares[k])
+                sizes[k] += shares[k]
+    return entropy, -1
+
+
+@kernel
+def conclude(s: Any, n_slots: int) -> float:
+    """Σ_t log p(x weighted) from the statistics of the components, which are then turned into expectations."""
+    total = 0.0
+    for k in range(n_slots):
+        total += log_marginal(s, k)
+        expect(s, k)
+    return total
+
+
+@kernel
+def draw_assignments(reader: Any, log_weights: Floats, labels: Slots, logs: Floats, scratch: Floats, rng: Any) -> None:
+    """Rows of labels drawn from q(z)."""
+    n_slots = len(log_weights)
+    for i in range(labels.shape[1]):
+        for k in range(n_slots):
+            logs[k] = log_weights[k]
+        expected_log_likelihood_all(reader, i, n_slots, logs)
+        for draw in range(labels.shape[0]):
+            labels[draw, i] = draw_log(logs, n_slots, scratch, rng)
+
+
+class MeanField:
+    """q(z) q(η) q(v) q(α) with T components, from labels below T to start with."""
+
+    def __init__(self, model: Model, labels: Ints, truncation: int, compiled: bool = True) -> None:
+        self.model, self.compiled = model, compiled
+        self.sticks = Sticks(truncation, model.prior.concentration)  # type: ignore[attr-defined]
+        family = model.family.at_prior_means()
+        self.reader, self.writer = (fractional(family.allocate(model.encoded, truncation)) for _ in range(2))
+        self.sizes = np.bincount(labels, minlength=truncation).astype(np.float64)
+        self._logs, self._shares = np.zeros(truncation), np.zeros(truncation)
+        self._run(seat_all, self.writer, labels.astype(np.int32), truncation)
+        self.elbo = [self._conclude(0.0)]
+
+    def _run(self, function: Kernel, *arguments: Any) -> Any:
+        return (function if self.compiled else function.python)(*arguments)
+
+    def _conclude(self, entropy: float) -> float:
+        """The best q(v), q(α) and q(η) for the assignments whose statistics have been collected; returns the bound."""
+        self.sticks.update(self.sizes)
+        log_marginals = self._run(conclude, self.writer, len(self.sizes))
+        self.reader, self.writer = self.writer, self.reader
+        return float(log_marginals + self.sticks.log_bound + entropy)
+
+    def step(self) -> float:
+        """The best q(z), then the rest; returns by how much the bound has risen."""
+        entropy, bad = self._run(assign, self.reader, self.writer, self.model.n, self.sticks.log_weights, self.sizes, self._logs, self._shares)
+        if bad >= 0:
+            raise ValueError(NOT_A_NUMBER.format(point=bad))
+        self.elbo.append(self._conclude(entropy))
+        return self.elbo[-1] - self.elbo[-2]
+
+    def climb(self, iterations: int, tolerance: float) -> bool:
+        """So many steps, or until the bound rises by less than `tolerance` per point; returns whether it does."""
+        return any(self.step() < tolerance * self.model.n for _ in range(iterations))
+
+    def draw_labels(self, draws: int, rng: Any) -> Slots:
+        """Labels drawn from q(z), a row each."""
+        labels: Slots = np.empty((draws, self.model.n), dtype=np.int32)
+        self._run(draw_assignments, self.reader, self.sticks.log_weights, labels, self._logs, self._shares, rng)
+        return labels
+
+    def most_probable(self, rng: RngState) -> Ints:
+        """For each point the component it belongs to most."""
+        return self.draw_labels(1, Tempered(rng, np.inf))[0].astype(np.int64)
+
+
+def variational(
+    data: Any,
+    family: Family | str | None = None,
+    prior: Prior | str | None = None,
+    truncation: int = 50,
+    iterations: int = 500,
+    tolerance: float = 1e-5,
+    init: Any = "kmeans",
+    seed: int = 0,
+    draws: int | None = None,
+    progress: bool = True,
+) -> Posterior:
+    """Approximate the posterior of a Dirichlet-process mixture by mean-field variational inference (Blei & Jordan 2006). Inexact.
+
+    The result's draws are labels drawn independently from q(z), each with a concentration from q(α) if that carries a prior. `posterior.elbo` holds the lower bound of the
+    log evidence (of the process cut off at `truncation` components) before the first and after every iteration.
+
+    Parameters
+    ----------
+    data, family, prior : as in `maitre.sample`; the family must be conjugate, the prior a Dirichlet process. A concentration with a Gamma prior has a q(α) of its own; a
+        family's hyper-parameters that carry priors stand at their means.
+    truncation : the number of components T. An iteration takes time proportional to n · T, and memory for T clusters beside the data.
+    iterations, tolerance : at most so many iterations; fewer if the bound rises by less than `tolerance` per point.
+    init : where q(z) starts: "kmeans" or "random" (with T clusters), another start of `maitre.sample`, or one label per point.
+    seed : one seed gives the same result.
+    draws : how many; by default 100, or as few as 10 where there are many points.
+
+    Ctrl-C returns what has been reached so far.
+
+    >>> import maitre as mt
+    >>> posterior = mt.approximate.variational([[0.0], [0.2], [9.0], [9.1]], prior=mt.priors.DirichletProcess(1.0), truncation=4, progress=False)
+    >>> posterior.best, posterior.exact, bool((posterior.elbo[1:] >= posterior.elbo[:-1]).all())
+    (array([0, 0, 1, 1]), False, True)
+    """
+    truncation, iterations = whole_number("truncation", truncation, least=1, most=100_000), whole_number("iterations", iterations, least=1)
+    tolerance, seed, show = number("tolerance", tolerance, least=0.0), whole_number("seed", seed), truth("progress", progress)
+    model = at_prior_means(model_for("variational", data, family, prior), concentration=False)
+    check_weights("variational", model)
+    draws = n_draws(draws, model.n)
+
+    def work(stop: Event, bar: Progress) -> tuple[MeanField, bool]:
+        field = MeanField(model, first_labels(init, model, truncation, stream(seed)), truncation)
+        for iteration in range(iterations):
+            if field.step() < tolerance * model.n:
+                return field, True
+            bar.report(0, iteration + 1, f"bound {field.elbo[-1]:.1f}")
+            if stop.is_set():
+                break
+        return field, False
+
+    (field, converged), interrupted = attended(work, iterations, "variational", show)
+    rng, q = stream(seed, 1), field.sticks.q_concentration
+    values = [{} if q is None else {"concentration": q.draw(rng)} for _ in range(draws)]
+    settings = {"truncation": truncation, "iterations": len(field.elbo) - 1, "tolerance": tolerance, "seed": seed, "converged": converged}
+    notes = {"elbo": np.array(field.elbo)}
+    pairs = zip(field.draw_labels(draws, rng), values, strict=True)
+    return posterior_of_labels(model, pairs, settings, notes=notes, interrupted=interrupted)
