@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maitre.approximate.assembly import at_prior_means, attended, check_weights, first_labels, model_for, n_draws, posterior_of_labels
-from maitre.approximate.mean_field import NEGLIGIBLE, conclude, normalise
+from maitre.approximate.mean_field import conclude, keep_largest, normalise
 from maitre.chains.progress import Progress
 from maitre.families.base import Family
 from maitre.families.slots import fractional
@@ -28,7 +28,7 @@ from maitre.numerics.arguments import number, truth, whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import Kernel, compiled, kernel
 from maitre.numerics.draw import draw_log
-from maitre.numerics.elementary import fast_log, is_finite
+from maitre.numerics.elementary import fast_log
 from maitre.numerics.rng import RngState, stream
 from maitre.posterior.posterior import Posterior
 from maitre.priors.base import Prior
@@ -73,18 +73,24 @@ def _expected_log_prior(moments: Floats, alpha: float, stay: Floats, out: Floats
 
 
 @kernel
-def revise(reader: Any, order: Ints, shares: Shares, moments: Floats, alpha: float, logs: Floats, row: Floats) -> tuple[float, int]:
+def revise(reader: Any, order: Ints, shares: Shares, moments: Floats, alpha: float, logs: Floats, kept: Ints, row: Floats) -> tuple[float, int]:
     """A new r_n for every point of `order`, one after the other. Returns Σ |change| / 2 and the first point whose density is not a number, or −1."""
     n_slots, change = shares.shape[1], 0.0
     for i in order:
         _count(moments, shares, i, -1.0)
         _expected_log_prior(moments, alpha, row, logs)
         expected_log_likelihood_all(reader, i, n_slots, logs)
-        if not is_finite(normalise(logs, n_slots, row)):
+        n_kept = keep_largest(logs, n_slots, kept, row)
+        if n_kept == 0:
             return change, i
+        normalise(row, n_kept)
         for t in range(n_slots):
-            change += 0.5 * abs(row[t] - shares[i, t])
-            shares[i, t] = row[t]
+            logs[t] = 0.0
+        for j in range(n_kept):
+            logs[kept[j]] = row[j]
+        for t in range(n_slots):
+            change += 0.5 * abs(logs[t] - shares[i, t])
+            shares[i, t] = logs[t]
         _count(moments, shares, i, 1.0)
     return change, -1
 
@@ -102,7 +108,7 @@ def collect(writer: Any, sorted_columns: Ints, shares: Shares, moments: Floats, 
             row[t] = shares[i, sorted_columns[t]]
         for t in range(n_slots):
             shares[i, t] = row[t]
-            if row[t] > NEGLIGIBLE:
+            if row[t] > 0.0:
                 add_weighted(writer, t, i, row[t])
         _count(moments, shares, i, 1.0)
 
@@ -127,7 +133,7 @@ class Collapsed:
         self.shares[np.arange(model.n), labels] = 1.0
         self.moments = np.zeros((4, truncation))
         self.moments[0] = np.bincount(labels, minlength=truncation)
-        self._logs, self._row = np.zeros(truncation), np.zeros(truncation)
+        self._logs, self._row, self._kept = np.zeros(truncation), np.zeros(truncation), np.zeros(truncation, dtype=np.int64)
         self._collect()
 
     def _run(self, function: Kernel, *arguments: Any) -> Any:
@@ -141,7 +147,7 @@ class Collapsed:
 
     def step(self, order: Ints) -> float:
         """Revise the r of all points in this order, then q(η); returns the mean change of a point's r, in total variation."""
-        change, bad = self._run(revise, self.reader, order, self.shares, self.moments, self.concentration, self._logs, self._row)
+        change, bad = self._run(revise, self.reader, order, self.shares, self.moments, self.concentration, self._logs, self._kept, self._row)
         if bad >= 0:
             raise ValueError(NOT_A_NUMBER.format(point=bad))
         self._collect()
@@ -181,7 +187,8 @@ def collapsed_variational(
     Ctrl-C returns what has been reached so far.
 
     >>> import maitre as mt
-    >>> posterior = mt.approximate.collapsed_variational([[0.0], [0.2], [9.0], [9.1]], prior=mt.priors.DirichletProcess(1.0), truncation=4, progress=False)
+    >>> family = mt.families.KnownCovarianceGaussian(0.0, 25.0, 1.0)
+    >>> posterior = mt.approximate.collapsed_variational([[0.0], [0.2], [9.0], [9.1]], family, mt.priors.DirichletProcess(1.0), truncation=4, progress=False)
     >>> posterior.best, posterior.exact
     (array([0, 0, 1, 1]), False)
     """

@@ -10,6 +10,7 @@ posterior: components are too certain of their points, and how many there are de
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Event
 from typing import Any
 
@@ -33,29 +34,40 @@ from maitre.posterior.posterior import Posterior
 from maitre.priors.base import Prior
 from maitre.states.clusters import seat_all
 
-NEGLIGIBLE = 1e-20  # a share of a point that no sum of such shares would show
+LEAST_LOG_SHARE = -46.0  # a share of a point, relative to the largest, that no sum of such shares would show: e^−46 = 1e-20
 
 
 @compiled
-def normalise(logs: Floats, n: int, shares: Floats) -> float:
-    """shares[k] ← exp(logs[k]) / Σ exp(logs) for k < n; returns the entropy −Σ share log share, not a number if a log is not."""
-    highest, total, mean = logs[0], 0.0, 0.0
-    for k in range(1, n):
+def keep_largest(logs: Floats, n: int, kept: Ints, gaps: Floats) -> int:
+    """The k = kept[j] < n whose exp(logs[k]) is not negligible beside the largest, and gaps[j], by how much the log is smaller. Returns how many, 0 if some log is not a number."""
+    highest, check = logs[0], 0.0
+    for k in range(n):
         highest = max(highest, logs[k])
-    for k in range(n):
+        check += logs[k]
+    n_kept = 0
+    for k in range(n if is_finite(check) else 0):
         gap = logs[k] - highest
-        share = fast_exp(gap)
-        shares[k] = share
+        kept[n_kept], gaps[n_kept] = k, gap
+        n_kept += 1 if gap > LEAST_LOG_SHARE else 0
+    return n_kept
+
+
+@compiled
+def normalise(gaps: Floats, n: int) -> float:
+    """gaps[j] ← exp(gaps[j]) / Σ exp(gaps), for j < n; returns the entropy of these shares."""
+    total, mean = 0.0, 0.0
+    for j in range(n):
+        share = fast_exp(gaps[j])
         total += share
-        mean += share * gap
-    inverse = 1.0 / total
-    for k in range(n):
-        shares[k] *= inverse
-    return np.log(total) - mean * inverse
+        mean += share * gaps[j]
+        gaps[j] = share
+    for j in range(n):
+        gaps[j] /= total
+    return np.log(total) - mean / total
 
 
 @kernel
-def assign(reader: Any, writer: Any, n: int, log_weights: Floats, sizes: Floats, logs: Floats, shares: Floats) -> tuple[float, int]:
+def assign(reader: Any, writer: Any, n: int, log_weights: Floats, sizes: Floats, logs: Floats, kept: Ints, shares: Floats) -> tuple[float, int]:
     """Divide every point over the components as `reader` and the weights have it, and collect the weighted statistics in `writer`, sizes in `sizes`.
 
     Nothing is kept of a point: memory is that of the components. Returns the entropy of the assignments, and the first point whose density is not a number, or −1.
@@ -68,14 +80,13 @@ def assign(reader: Any, writer: Any, n: int, log_weights: Floats, sizes: Floats,
         for k in range(n_slots):
             logs[k] = log_weights[k]
         expected_log_likelihood_all(reader, i, n_slots, logs)
-        uncertainty = normalise(logs, n_slots, shares)
-        if not is_finite(uncertainty):
+        n_kept = keep_largest(logs, n_slots, kept, shares)
+        if n_kept == 0:
             return entropy, i
-        entropy += uncertainty
-        for k in range(n_slots):
-            if shares[k] > NEGLIGIBLE:
-                add_weighted(writer, k, i, shares[k])
-                sizes[k] += shares[k]
+        entropy += normalise(shares, n_kept)
+        for j in range(n_kept):
+            add_weighted(writer, kept[j], i, shares[j])
+            sizes[kept[j]] += shares[j]
     return entropy, -1
 
 
@@ -90,15 +101,16 @@ def conclude(s: Any, n_slots: int) -> float:
 
 
 @kernel
-def draw_assignments(reader: Any, log_weights: Floats, labels: Slots, logs: Floats, scratch: Floats, rng: Any) -> None:
+def draw_assignments(reader: Any, log_weights: Floats, labels: Slots, logs: Floats, kept: Ints, gaps: Floats, rng: Any) -> None:
     """Rows of labels drawn from q(z)."""
     n_slots = len(log_weights)
     for i in range(labels.shape[1]):
         for k in range(n_slots):
             logs[k] = log_weights[k]
         expected_log_likelihood_all(reader, i, n_slots, logs)
+        n_kept = keep_largest(logs, n_slots, kept, gaps)
         for draw in range(labels.shape[0]):
-            labels[draw, i] = draw_log(logs, n_slots, scratch, rng)
+            labels[draw, i] = kept[draw_log(gaps, n_kept, logs, rng)]
 
 
 class MeanField:
@@ -110,7 +122,7 @@ class MeanField:
         family = model.family.at_prior_means()
         self.reader, self.writer = (fractional(family.allocate(model.encoded, truncation)) for _ in range(2))
         self.sizes = np.bincount(labels, minlength=truncation).astype(np.float64)
-        self._logs, self._shares = np.zeros(truncation), np.zeros(truncation)
+        self._room = np.zeros(truncation), np.zeros(truncation, dtype=np.int64), np.zeros(truncation)
         self._run(seat_all, self.writer, labels.astype(np.int32), truncation)
         self.elbo = [self._conclude(0.0)]
 
@@ -126,20 +138,25 @@ class MeanField:
 
     def step(self) -> float:
         """The best q(z), then the rest; returns by how much the bound has risen."""
-        entropy, bad = self._run(assign, self.reader, self.writer, self.model.n, self.sticks.log_weights, self.sizes, self._logs, self._shares)
+        entropy, bad = self._run(assign, self.reader, self.writer, self.model.n, self.sticks.log_weights, self.sizes, *self._room)
         if bad >= 0:
             raise ValueError(NOT_A_NUMBER.format(point=bad))
         self.elbo.append(self._conclude(entropy))
         return self.elbo[-1] - self.elbo[-2]
 
-    def climb(self, iterations: int, tolerance: float) -> bool:
-        """So many steps, or until the bound rises by less than `tolerance` per point; returns whether it does."""
-        return any(self.step() < tolerance * self.model.n for _ in range(iterations))
+    def climb(self, iterations: int, tolerance: float, over: Callable[[int], bool] = lambda done: False) -> bool:
+        """So many steps, until `over` says of their number that it is enough, or until the bound rises by less than `tolerance` per point; returns whether it does."""
+        for done in range(1, iterations + 1):
+            if self.step() < tolerance * self.model.n:
+                return True
+            if over(done):
+                break
+        return False
 
     def draw_labels(self, draws: int, rng: Any) -> Slots:
         """Labels drawn from q(z), a row each."""
         labels: Slots = np.empty((draws, self.model.n), dtype=np.int32)
-        self._run(draw_assignments, self.reader, self.sticks.log_weights, labels, self._logs, self._shares, rng)
+        self._run(draw_assignments, self.reader, self.sticks.log_weights, labels, *self._room, rng)
         return labels
 
     def most_probable(self, rng: RngState) -> Ints:
@@ -177,7 +194,8 @@ def variational(
     Ctrl-C returns what has been reached so far.
 
     >>> import maitre as mt
-    >>> posterior = mt.approximate.variational([[0.0], [0.2], [9.0], [9.1]], prior=mt.priors.DirichletProcess(1.0), truncation=4, progress=False)
+    >>> family = mt.families.KnownCovarianceGaussian(0.0, 25.0, 1.0)
+    >>> posterior = mt.approximate.variational([[0.0], [0.2], [9.0], [9.1]], family, mt.priors.DirichletProcess(1.0), truncation=4, progress=False)
     >>> posterior.best, posterior.exact, bool((posterior.elbo[1:] >= posterior.elbo[:-1]).all())
     (array([0, 0, 1, 1]), False, True)
     """
@@ -189,13 +207,12 @@ def variational(
 
     def work(stop: Event, bar: Progress) -> tuple[MeanField, bool]:
         field = MeanField(model, first_labels(init, model, truncation, stream(seed)), truncation)
-        for iteration in range(iterations):
-            if field.step() < tolerance * model.n:
-                return field, True
-            bar.report(0, iteration + 1, f"bound {field.elbo[-1]:.1f}")
-            if stop.is_set():
-                break
-        return field, False
+
+        def over(done: int) -> bool:
+            bar.report(0, done, f"bound {field.elbo[-1]:.1f}")
+            return stop.is_set()
+
+        return field, field.climb(iterations, tolerance, over)
 
     (field, converged), interrupted = attended(work, iterations, "variational", show)
     rng, q = stream(seed, 1), field.sticks.q_concentration

@@ -99,35 +99,35 @@ def seat_points(
         for p in range(n_particles):
             log_weights[p] -= factor
             squares += math.exp(2.0 * log_weights[p])
-            j = np.int64(choices[t - start, p])
-            new = j == n_clusters[p]
-            k = np.int64(0) if new else np.int64(clusters[p, j])
-            if moved_at[k] != t and holders[k] == 1:  # nobody else's: no copy is needed
-                add(s, k, i)
-                refresh(s, k)
-                sizes[k] += 1.0
+            seat = np.int64(choices[t - start, p])
+            new = seat == n_clusters[p]
+            slot = np.int64(0) if new else np.int64(clusters[p, seat])
+            if moved_at[slot] != t and holders[slot] == 1:  # nobody else's: no copy is needed
+                add(s, slot, i)
+                refresh(s, slot)
+                sizes[slot] += 1.0
                 continue
-            if moved_at[k] != t:
+            if moved_at[slot] != t:
                 counts[0] -= 1
                 target = free[counts[0]]
                 counts[1] = max(counts[1], target + 1)
                 clear(s, target)
                 if not new:
-                    merge(s, target, k)
+                    merge(s, target, slot)
                     derive(s, target)
                 add(s, target, i)
                 refresh(s, target)
-                sizes[target] = 1.0 if new else sizes[k] + 1.0
+                sizes[target] = 1.0 if new else sizes[slot] + 1.0
                 holders[target], moved_at[target] = 0, -1
-                moved[k], moved_at[k] = target, t
-            clusters[p, j] = moved[k]
-            holders[moved[k]] += 1
+                moved[slot], moved_at[slot] = target, t
+            clusters[p, seat] = moved[slot]
+            holders[moved[slot]] += 1
             if new:
                 n_clusters[p] += 1
             else:
-                holders[k] -= 1
-                if holders[k] == 0:
-                    free[counts[0]] = k
+                holders[slot] -= 1
+                if holders[slot] == 0:
+                    free[counts[0]] = slot
                     counts[0] += 1
         if squares * least_effective > 1.0:
             return t + 1, _RESAMPLE, log_evidence
@@ -140,8 +140,7 @@ class Ancestry:
     Blocks of choices with a column per particle, or per ancestor of one, and for each column that of the block before. Columns without descendants are dropped.
     """
 
-    def __init__(self, n_particles: int) -> None:
-        self.n_particles = n_particles
+    def __init__(self) -> None:
         self.blocks: list[Slots] = []
         self.parents: list[Ints] = []
 
@@ -183,7 +182,7 @@ class Particles:
         self.log_weights = np.full(n_particles, -math.log(n_particles))
         self.clusters: Slots = np.zeros((n_particles, 16), dtype=np.int32)
         self.n_clusters: Ints = np.zeros(n_particles, dtype=np.int64)
-        self.ancestry, self._parents = Ancestry(n_particles), np.arange(n_particles)
+        self.ancestry, self._parents = Ancestry(), np.arange(n_particles)
         self.sizes = np.array([float(model.prior.concentration)])  # type: ignore[attr-defined]
         self.statistics = model.family.allocate(model.encoded, 1)
         self._make_room()
@@ -225,9 +224,7 @@ class Particles:
         choices: Slots = np.empty((min(_BLOCK, self.model.n - self.seated), len(self.clusters)), dtype=np.int32)
         arrays = (self.clusters, self.n_clusters, self.log_weights, self.sizes, self.holders, self.free, self.counts, self._moved, self._moved_at)
         work = (self._scores, self._gathered, self._scratch)
-        seated, reason, factor = self._run(
-            seat_points, self.order, self.seated, *arrays, *work, resample_below * len(self.clusters), choices, self.rng
-        )
+        seated, reason, factor = self._run(seat_points, self.order, self.seated, *arrays, *work, resample_below * len(self.clusters), choices, self.rng)
         if reason == _BAD:
             raise ValueError(NOT_A_NUMBER.format(point=self.order[seated]))
         self.ancestry.extend(choices[: seated - self.seated].copy(), self._parents)
@@ -278,7 +275,8 @@ def smc(
     Ctrl-C ends it without a result: particles that have not seen all points say nothing about the others.
 
     >>> import maitre as mt
-    >>> posterior = mt.approximate.smc([[0.0], [0.2], [9.0], [9.1]], prior=mt.priors.DirichletProcess(1.0), progress=False)
+    >>> family = mt.families.KnownCovarianceGaussian(0.0, 25.0, 1.0)
+    >>> posterior = mt.approximate.smc([[0.0], [0.2], [9.0], [9.1]], family, mt.priors.DirichletProcess(1.0), progress=False)
     >>> posterior.best, posterior.exact, posterior.log_evidence < 0.0
     (array([0, 0, 1, 1]), False, True)
     """

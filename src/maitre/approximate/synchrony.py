@@ -25,7 +25,7 @@ from maitre.families.statistics import add, clear, log_predictive_all, log_predi
 from maitre.moves.gibbs import NOT_A_NUMBER
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
 from maitre.numerics.arguments import one_of, truth, whole_number
-from maitre.numerics.arrays import Floats, Ints, Slots, padded
+from maitre.numerics.arrays import Floats, Ints, padded
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState, split, stream
@@ -38,7 +38,7 @@ from maitre.states.mixture import MixtureState
 
 @kernel
 def sweep_alone(
-    s: Any, points: Ints, start: int, labels: Slots, sizes: Ints, log_join: Floats, n_slots: int, log_alpha: float, weights: Floats, scratch: Floats, rng: Any
+    s: Any, points: Ints, start: int, labels: Ints, sizes: Ints, log_join: Floats, n_slots: int, log_alpha: float, weights: Floats, scratch: Floats, rng: Any
 ) -> tuple[int, int]:
     """Redraw `labels[t]` of the points[t], t ≥ start, by collapsed Gibbs on a processor's own copy of the clusters.
 
@@ -75,7 +75,7 @@ def sweep_alone(
     return len(points), n_slots
 
 
-def _swept(state: MixtureState, points: Ints, rng: RngState) -> tuple[Ints, Slots]:
+def _swept(state: MixtureState, points: Ints, rng: RngState) -> tuple[Ints, Ints]:
     """One processor's points in the order of their visits, and their labels after its sweep: those from K on are new clusters, in the order of their opening."""
     points = points.copy()
     shuffle(points, rng)
@@ -141,7 +141,8 @@ def synchronous(
     Ctrl-C returns the draws made so far, or, in burn-in, the present state.
 
     >>> import maitre as mt
-    >>> posterior = mt.approximate.synchronous([[0.0], [0.2], [9.0], [9.1]], prior=mt.priors.DirichletProcess(1.0), processors=2, sweeps=20, progress=False)
+    >>> family = mt.families.KnownCovarianceGaussian(0.0, 25.0, 1.0)
+    >>> posterior = mt.approximate.synchronous([[0.0], [0.2], [9.0], [9.1]], family, mt.priors.DirichletProcess(1.0), processors=2, sweeps=20, progress=False)
     >>> posterior.labels.shape, posterior.exact
     ((1, 10, 4), False)
     """
