@@ -2,6 +2,9 @@
 
 import itertools
 import math
+import os
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from scipy.integrate import quad
 from scipy.special import betaln, logsumexp
 
 import maitre as mt
+from maitre.approximate.assembly import attended
 from maitre.approximate.mean_field import MeanField
 from maitre.approximate.sticks import Sticks
 from maitre.families import REGISTRY
@@ -108,6 +112,13 @@ def test_compiled_and_plain_agree():
     np.testing.assert_array_equal(machine.most_probable(stream(1)), plain.most_probable(stream(1)))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("family", "data"), EXAMPLES[1:], ids=lambda value: type(value).__name__)
+def test_compiled_and_plain_agree_for_every_family(family, data):
+    model = Model.of(data, family, mt.priors.DirichletProcess(1.0))
+    np.testing.assert_allclose(climbed(model, 3, compiled=True, steps=10).elbo, climbed(model, 3, steps=10).elbo, rtol=1e-10)
+
+
 def test_draws_follow_q():
     field = climbed(Model.of(POINTS, GAUSSIAN, mt.priors.DirichletProcess(1.0)), 3, compiled=True, steps=3)
     labels = field.draw_labels(4000, stream(5))
@@ -136,6 +147,19 @@ def test_a_result_is_a_posterior_that_says_it_is_inexact(tmp_path):
     np.testing.assert_array_equal(loaded.elbo, posterior.elbo)
     assert not loaded.exact
     assert mt.sample(BLOBS, WIDE, moves="gibbs", draws=2, burn_in=2, chains=1, progress=False).elbo is None
+
+
+def test_ctrl_c_ends_the_climb():
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may have told their children to ignore it
+    try:
+        timer.start()
+        assert attended(lambda stop, bar: stop.wait(60.0), 1, "waiting", False) == (True, True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    field = MeanField(Model.of(POINTS, GAUSSIAN, mt.priors.DirichletProcess(1.0)), np.arange(6) % 3, 3, compiled=False)
+    assert not field.climb(100, 0.0, lambda done: done == 3)
+    assert len(field.elbo) == 4
 
 
 def test_a_variational_start():

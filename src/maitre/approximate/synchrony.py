@@ -149,6 +149,7 @@ def synchronous(
     processors, sweeps = whole_number("processors", processors, least=1, most=100_000), whole_number("sweeps", sweeps, least=1)
     dropped = sweeps // 2 if burn_in is None else whole_number("burn_in", burn_in, most=sweeps - 1)
     align, seed, show = one_of("align", align, ("id", "none")), whole_number("seed", seed), truth("progress", progress)
+    engine = engine_named("threads", threads)
     model = model_for("synchronous", data, family, prior)
     memory = Memory(MixtureState.kept_variables(model), 1)
 
@@ -161,7 +162,7 @@ def synchronous(
         shuffle(points, rng)
         blocks = [block for block in np.array_split(points, processors) if len(block)]
         kept = 0
-        with engine_named("threads", threads) as engine:
+        with engine:
             for number in range(1, sweeps + 1):
                 sweep(state, blocks, align, engine, stream(seed, number))
                 last = stop.is_set()

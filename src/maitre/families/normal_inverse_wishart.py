@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 from scipy import linalg
 
 from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
@@ -341,7 +342,7 @@ def _combine_scatter(s: Any, k: int, other: int, sign: float, weight: float) -> 
             s.scatter[k, d, e] += sign * (s.scatter[other, d, e] + weight * gap * (s.mean[other, e] - s.mean[k, e]))
 
 
-@compiled
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
 def _distances(s: Any, i: int, n_slots: int) -> None:
     """s.distance[k] ← q = (x − m_n)ᵀ Λ_n⁻¹ (x − m_n) for every slot below n_slots."""
     n_dimensions = s.x.shape[1]

@@ -171,6 +171,10 @@ class Posterior:
         lines.append(f"best draw: {len(sizes)} clusters of sizes {', '.join(map(str, np.sort(sizes)[::-1][:20]))}{' …' if len(sizes) > 20 else ''}")
         for name, row in self.diagnostics().items():
             lines.append(f"{name:>24}: mean {row['mean']:.4g}, sd {row['sd']:.3g}, effective draws {row['ess']:.0f}, R̂ {row['r_hat']:.3f}")
+        if self.elbo is not None:
+            lines.append(f"log evidence: at least {self.elbo[-1]:.2f}")
+        if self.log_evidence is not None:
+            lines.append(f"log evidence: {self.log_evidence:.2f} (estimate)")
         if not self.exact:
             lines.append("some moves used are approximate: these are not draws from the exact posterior")
         if self.interrupted:
