@@ -18,9 +18,8 @@ MANY = np.random.default_rng(5).normal(size=(60, 1)) * 3.0
 
 @pytest.mark.parametrize("align", ["id", "none"])
 def test_statistics_are_those_of_the_labels_on_any_number_of_threads(align):
-    """From one cluster, so that many are opened at once and room runs out; hyper-parameters are sampled."""
-    family = mt.families.KnownCovarianceGaussian(0.0, 9.0, 0.01, covariance_scale=mt.Gamma(2, 2))
-    model = Model.of(MANY, family, mt.priors.DirichletProcess(mt.Gamma(9, 1)))
+    """From one cluster, so that many are opened at once and room runs out."""
+    model = Model.of(MANY, mt.families.KnownCovarianceGaussian(0.0, 9.0, 0.01), mt.priors.DirichletProcess(9.0))
     runs = []
     for engine in (Serial(), Threads(2)):
         state, blocks, labels = MixtureState(model, np.zeros(60, dtype=int)), np.array_split(np.arange(60), 4), []
@@ -54,6 +53,16 @@ def test_one_processor_is_exact_and_five_are_not(sweeps):
         assert not posterior.exact
     assert distances[0][0] < 2.0 * distances[0][1]
     assert distances[1][0] > 2.0 * distances[1][1]
+
+
+def test_a_result_is_a_posterior_with_sampled_hyperparameters():
+    family = mt.families.KnownCovarianceGaussian(0.0, 9.0, 0.25, covariance_scale=mt.Gamma(2, 2))
+    options = {"processors": 3, "sweeps": 6, "init": "one", "progress": False}
+    first, second = (mt.approximate.synchronous(MANY, family, threads=threads, **options) for threads in (1, 2))
+    np.testing.assert_array_equal(first.labels, second.labels)
+    assert first.labels.shape == (1, 3, 60)
+    assert all(len(np.unique(first.traces[name])) == 3 for name in ("concentration", "family.covariance_scale"))
+    assert first.state_at(0, 2).log_joint == pytest.approx(first.log_joint[0, 2])
 
 
 def test_new_clusters_are_joined_or_kept_apart():

@@ -3,9 +3,6 @@
 None of these draws from the posterior, however long it runs, and every result says so (`exact` is false). For draws use `maitre.sample`.
 """
 
-from maitre.approximate.collapsed import collapsed_variational
-from maitre.approximate.mean_field import variational
-from maitre.approximate.particles import smc
-from maitre.approximate.synchrony import synchronous
+from maitre.approximate.methods import collapsed_variational, smc, synchronous, variational
 
 __all__ = ["collapsed_variational", "smc", "synchronous", "variational"]

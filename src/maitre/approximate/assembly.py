@@ -19,7 +19,7 @@ from maitre.families.statistics import takes_weights
 from maitre.model import Model
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Ints
-from maitre.numerics.distributions import Gamma
+from maitre.numerics.distributions import Beta
 from maitre.numerics.rng import RngState
 from maitre.posterior.posterior import Posterior
 from maitre.priors.base import Prior
@@ -35,7 +35,7 @@ def model_for(method: str, data: Any, family: Family | str | None, prior: Prior 
     model = Model.of(data, family, prior)
     if not isinstance(model.prior, DirichletProcess):
         raise ValueError(f"{method} is for Dirichlet processes; the prior is {model.prior.in_one_line()}: use mt.priors.DirichletProcess, or mt.sample")
-    if not isinstance(model.prior.concentration, (int, float, Gamma)):
+    if isinstance(model.prior.concentration, Beta):
         raise ValueError(f"{method}: concentration is {model.prior.concentration!r}; expected a number or a prior such as mt.Gamma(1, 1)")
     if not isinstance(model.family, ConjugateFamily):
         raise ValueError(f"{method} needs the closed marginals of a conjugate family; {type(model.family).__name__} has none: use mt.sample")

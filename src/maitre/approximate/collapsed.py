@@ -10,28 +10,21 @@ E log(c + N) ≈ log(c + E N) − Var N / (2 (c + E N)²). This expansion makes 
 
 from __future__ import annotations
 
-from threading import Event
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from maitre.approximate.assembly import at_prior_means, attended, check_weights, first_labels, model_for, n_draws, posterior_of_labels
 from maitre.approximate.mean_field import conclude, keep_largest, normalise
-from maitre.chains.progress import Progress
-from maitre.families.base import Family
 from maitre.families.slots import fractional
 from maitre.families.statistics import add_weighted, clear, expected_log_likelihood_all
 from maitre.model import Model
 from maitre.moves.gibbs import NOT_A_NUMBER
-from maitre.numerics.arguments import number, truth, whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import Kernel, compiled, kernel
 from maitre.numerics.draw import draw_log
 from maitre.numerics.elementary import fast_log
-from maitre.numerics.rng import RngState, stream
-from maitre.posterior.posterior import Posterior
-from maitre.priors.base import Prior
+from maitre.numerics.rng import RngState
 
 Shares = npt.NDArray[np.float32]
 
@@ -158,56 +151,3 @@ class Collapsed:
         labels: Slots = np.empty((draws, self.model.n), dtype=np.int32)
         _draw(self.shares, labels, self._logs, self._row, rng)
         return labels
-
-
-def collapsed_variational(
-    data: Any,
-    family: Family | str | None = None,
-    prior: Prior | str | None = None,
-    truncation: int = 50,
-    iterations: int = 200,
-    tolerance: float = 1e-4,
-    init: Any = "kmeans",
-    seed: int = 0,
-    draws: int | None = None,
-    progress: bool = True,
-) -> Posterior:
-    """Approximate the posterior of a Dirichlet-process mixture by variational inference with integrated weights (Kurihara, Welling & Teh 2007). Inexact.
-
-    The result's draws are labels drawn independently from q(z). There is no lower bound to report (`posterior.elbo` is None).
-
-    Parameters
-    ----------
-    data, family, prior : as in `maitre.sample`; the family must be conjugate, the prior a Dirichlet process. Hyper-parameters that carry priors, the concentration among
-        them, stand at their means.
-    truncation : the number of components T. An iteration takes time proportional to n · T, and memory 4 n T bytes beside the data.
-    iterations, tolerance : at most so many iterations; fewer if the probabilities of a point's components change by less than `tolerance` (in total variation, on average).
-    init, seed, draws : as in `maitre.approximate.variational`.
-
-    Ctrl-C returns what has been reached so far.
-
-    >>> import maitre as mt
-    >>> family = mt.families.KnownCovarianceGaussian(0.0, 25.0, 1.0)
-    >>> posterior = mt.approximate.collapsed_variational([[0.0], [0.2], [9.0], [9.1]], family, mt.priors.DirichletProcess(1.0), truncation=4, progress=False)
-    >>> posterior.best, posterior.exact
-    (array([0, 0, 1, 1]), False)
-    """
-    truncation, iterations = whole_number("truncation", truncation, least=1, most=100_000), whole_number("iterations", iterations, least=1)
-    tolerance, seed, show = number("tolerance", tolerance, least=0.0), whole_number("seed", seed), truth("progress", progress)
-    model = at_prior_means(model_for("collapsed_variational", data, family, prior))
-    check_weights("collapsed_variational", model)
-    draws = n_draws(draws, model.n)
-
-    def work(stop: Event, bar: Progress) -> tuple[Collapsed, int, bool]:
-        field, order = Collapsed(model, first_labels(init, model, truncation, stream(seed)), truncation), np.arange(model.n)
-        for iteration in range(1, iterations + 1):
-            change = field.step(order)
-            if change < tolerance or stop.is_set():
-                break
-            bar.report(0, iteration, f"change {change:.2g}")
-        return field, iteration, change < tolerance
-
-    (field, done, converged), interrupted = attended(work, iterations, "collapsed variational", show)
-    settings = {"truncation": truncation, "iterations": done, "tolerance": tolerance, "seed": seed, "converged": converged}
-    labels = field.draw_labels(draws, stream(seed, 1))
-    return posterior_of_labels(model, ((row, {}) for row in labels), settings, interrupted=interrupted)

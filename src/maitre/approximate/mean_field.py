@@ -11,27 +11,20 @@ posterior: components are too certain of their points, and how many there are de
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Event
 from typing import Any
 
 import numpy as np
 
-from maitre.approximate.assembly import at_prior_means, attended, check_weights, first_labels, model_for, n_draws, posterior_of_labels
 from maitre.approximate.sticks import Sticks
-from maitre.chains.progress import Progress
-from maitre.families.base import Family
 from maitre.families.slots import fractional
 from maitre.families.statistics import add_weighted, clear, expect, expected_log_likelihood_all, log_marginal
 from maitre.model import Model
 from maitre.moves.gibbs import NOT_A_NUMBER
-from maitre.numerics.arguments import number, truth, whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import Kernel, compiled, kernel
 from maitre.numerics.draw import Tempered, draw_log
 from maitre.numerics.elementary import fast_exp, is_finite
-from maitre.numerics.rng import RngState, stream
-from maitre.posterior.posterior import Posterior
-from maitre.priors.base import Prior
+from maitre.numerics.rng import RngState
 from maitre.states.clusters import seat_all
 
 LEAST_LOG_SHARE = -46.0  # a share of a point, relative to the largest, that no sum of such shares would show: e^−46 = 1e-20
@@ -162,62 +155,3 @@ class MeanField:
     def most_probable(self, rng: RngState) -> Ints:
         """For each point the component it belongs to most."""
         return self.draw_labels(1, Tempered(rng, np.inf))[0].astype(np.int64)
-
-
-def variational(
-    data: Any,
-    family: Family | str | None = None,
-    prior: Prior | str | None = None,
-    truncation: int = 50,
-    iterations: int = 500,
-    tolerance: float = 1e-5,
-    init: Any = "kmeans",
-    seed: int = 0,
-    draws: int | None = None,
-    progress: bool = True,
-) -> Posterior:
-    """Approximate the posterior of a Dirichlet-process mixture by mean-field variational inference (Blei & Jordan 2006). Inexact.
-
-    The result's draws are labels drawn independently from q(z), each with a concentration from q(α) if that carries a prior. `posterior.elbo` holds the lower bound of the
-    log evidence (of the process cut off at `truncation` components) before the first and after every iteration.
-
-    Parameters
-    ----------
-    data, family, prior : as in `maitre.sample`; the family must be conjugate, the prior a Dirichlet process. A concentration with a Gamma prior has a q(α) of its own; a
-        family's hyper-parameters that carry priors stand at their means.
-    truncation : the number of components T. An iteration takes time proportional to n · T, and memory for T clusters beside the data.
-    iterations, tolerance : at most so many iterations; fewer if the bound rises by less than `tolerance` per point.
-    init : where q(z) starts: "kmeans" or "random" (with T clusters), another start of `maitre.sample`, or one label per point.
-    seed : one seed gives the same result.
-    draws : how many; by default 100, or as few as 10 where there are many points.
-
-    Ctrl-C returns what has been reached so far.
-
-    >>> import maitre as mt
-    >>> family = mt.families.KnownCovarianceGaussian(0.0, 25.0, 1.0)
-    >>> posterior = mt.approximate.variational([[0.0], [0.2], [9.0], [9.1]], family, mt.priors.DirichletProcess(1.0), truncation=4, progress=False)
-    >>> posterior.best, posterior.exact, bool((posterior.elbo[1:] >= posterior.elbo[:-1]).all())
-    (array([0, 0, 1, 1]), False, True)
-    """
-    truncation, iterations = whole_number("truncation", truncation, least=1, most=100_000), whole_number("iterations", iterations, least=1)
-    tolerance, seed, show = number("tolerance", tolerance, least=0.0), whole_number("seed", seed), truth("progress", progress)
-    model = at_prior_means(model_for("variational", data, family, prior), concentration=False)
-    check_weights("variational", model)
-    draws = n_draws(draws, model.n)
-
-    def work(stop: Event, bar: Progress) -> tuple[MeanField, bool]:
-        field = MeanField(model, first_labels(init, model, truncation, stream(seed)), truncation)
-
-        def over(done: int) -> bool:
-            bar.report(0, done, f"bound {field.elbo[-1]:.1f}")
-            return stop.is_set()
-
-        return field, field.climb(iterations, tolerance, over)
-
-    (field, converged), interrupted = attended(work, iterations, "variational", show)
-    rng, q = stream(seed, 1), field.sticks.q_concentration
-    values = [{} if q is None else {"concentration": q.draw(rng)} for _ in range(draws)]
-    settings = {"truncation": truncation, "iterations": len(field.elbo) - 1, "tolerance": tolerance, "seed": seed, "converged": converged}
-    notes = {"elbo": np.array(field.elbo)}
-    pairs = zip(field.draw_labels(draws, rng), values, strict=True)
-    return posterior_of_labels(model, pairs, settings, notes=notes, interrupted=interrupted)

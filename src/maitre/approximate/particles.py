@@ -12,26 +12,19 @@ no present particle descends from are forgotten too. Memory is therefore about t
 from __future__ import annotations
 
 import math
-from threading import Event
 from typing import Any
 
 import numpy as np
 
-from maitre.approximate.assembly import at_prior_means, attended, model_for, n_draws, posterior_of_labels
-from maitre.chains.progress import Progress
-from maitre.families.base import Family
 from maitre.families.slots import take_slots
-from maitre.families.statistics import add, clear, derive, log_predictive_all, merge, mergeable, refresh
+from maitre.families.statistics import add, clear, derive, log_predictive_all, merge, refresh
 from maitre.model import Model
 from maitre.moves.gibbs import NOT_A_NUMBER
-from maitre.numerics.arguments import number, truth, whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
 from maitre.numerics.compilation import Kernel, compiled, kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.elementary import fast_exp, fast_log
-from maitre.numerics.rng import RngState, stream, uniform
-from maitre.posterior.posterior import Posterior
-from maitre.priors.base import Prior
+from maitre.numerics.rng import RngState, uniform
 from maitre.states.clusters import derive_all
 
 _BLOCK = 1000  # points between two looks at Ctrl-C
@@ -246,57 +239,3 @@ class Particles:
         labels = np.empty(self.model.n, dtype=np.int64)
         labels[self.order] = self.ancestry.choices_of(int(self._parents[particle]))
         return labels
-
-
-def smc(
-    data: Any,
-    family: Family | str | None = None,
-    prior: Prior | str | None = None,
-    particles: int = 100,
-    resample_below: float = 0.5,
-    seed: int = 0,
-    draws: int | None = None,
-    progress: bool = True,
-) -> Posterior:
-    """Approximate the posterior of a Dirichlet-process mixture by sequential Monte Carlo, and estimate its evidence. Inexact.
-
-    The result's draws are particles resampled in proportion to their weights after the last point (`posterior.best` is the one with the highest log joint); many of them
-    are alike. `posterior.log_evidence` is the logarithm of an unbiased estimate of p(x).
-
-    Parameters
-    ----------
-    data, family, prior : as in `maitre.sample`; the family must be conjugate, the prior a Dirichlet process. Hyper-parameters that carry priors, the concentration among
-        them, stand at their means, and the evidence is that of the model with these values.
-    particles : how many. Time is proportional to the number of points, times that of different clusters of all particles.
-    resample_below : particles are resampled when the effective number of them is less than this share; 0 means never.
-    seed : one seed gives the same result. Points are seated in a random order.
-    draws : how many; by default 100, or as few as 10 where there are many points.
-
-    Ctrl-C ends it without a result: particles that have not seen all points say nothing about the others.
-
-    >>> import maitre as mt
-    >>> family = mt.families.KnownCovarianceGaussian(0.0, 25.0, 1.0)
-    >>> posterior = mt.approximate.smc([[0.0], [0.2], [9.0], [9.1]], family, mt.priors.DirichletProcess(1.0), progress=False)
-    >>> posterior.best, posterior.exact, posterior.log_evidence < 0.0
-    (array([0, 0, 1, 1]), False, True)
-    """
-    particles, seed, show = whole_number("particles", particles, least=1, most=1_000_000), whole_number("seed", seed), truth("progress", progress)
-    resample_below = number("resample_below", resample_below, least=0.0, most=1.0)
-    model = at_prior_means(model_for("smc", data, family, prior))
-    if not mergeable(model.family.allocate(model.encoded, 1)):
-        raise ValueError(f"smc needs the function merge of the family's statistics, and {type(model.family).__name__} has none: write it, or use mt.sample")
-    draws = n_draws(draws, model.n)
-
-    def work(stop: Event, bar: Progress) -> Particles:
-        cloud = Particles(model, particles, stream(seed))
-        while cloud.seated < model.n and not stop.is_set():
-            cloud.advance(resample_below)
-            bar.report(0, cloud.seated, f"{cloud.n_clusters.mean():.1f} clusters")
-        return cloud
-
-    cloud, interrupted = attended(work, model.n, "seating points", show)
-    if interrupted and cloud.seated < model.n:
-        raise KeyboardInterrupt
-    chosen = systematic(cloud.log_weights, draws, cloud.rng)
-    settings = {"particles": particles, "resample_below": resample_below, "seed": seed}
-    return posterior_of_labels(model, ((cloud.labels_of(p), {}) for p in chosen), settings, notes={"log_evidence": cloud.log_evidence})

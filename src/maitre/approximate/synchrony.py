@@ -8,30 +8,19 @@ opened in the same place of each processor's list (`align="id"`, the original ru
 from __future__ import annotations
 
 import math
-from threading import Event
 from typing import Any
 
 import numpy as np
 
-from maitre.approximate.assembly import attended, model_for, posterior_of_memory
-from maitre.chains.progress import Progress
-from maitre.chains.recorder import Memory
-from maitre.chains.starts import start
-from maitre.engines import engine_named
 from maitre.engines.base import Engine
-from maitre.families.base import Family
 from maitre.families.slots import take_slots, with_own_slots
 from maitre.families.statistics import add, clear, log_predictive_all, log_predictive_without, refresh, remove
 from maitre.moves.gibbs import NOT_A_NUMBER
-from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
-from maitre.numerics.arguments import one_of, truth, whole_number
 from maitre.numerics.arrays import Floats, Ints, padded
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
-from maitre.numerics.rng import RngState, split, stream
+from maitre.numerics.rng import RngState, split
 from maitre.partitions.labels import canonical
-from maitre.posterior.posterior import Posterior
-from maitre.priors.base import Prior
 from maitre.states.clusters import derive_all
 from maitre.states.mixture import MixtureState
 
@@ -98,7 +87,7 @@ def _swept(state: MixtureState, points: Ints, rng: RngState) -> tuple[Ints, Ints
 
 
 def sweep(state: MixtureState, blocks: list[Ints], align: str, engine: Engine, rng: RngState) -> None:
-    """One sweep of all processors, each with its block of points, and the hyper-parameters given the clusters. The state's slots are in canonical order, before and after."""
+    """One sweep of all processors, each with its block of points. The state's slots are in canonical order, before and after."""
     n_before = n_after = state.n_clusters
     merged = np.empty(state.model.n, dtype=np.int64)
     for points, labels in engine.map(lambda work: _swept(state, *work), zip(blocks, split(rng, len(blocks)), strict=True)):
@@ -106,74 +95,3 @@ def sweep(state: MixtureState, blocks: list[Ints], align: str, engine: Engine, r
         merged[points] = np.where(labels >= n_before, labels + apart, labels)
         n_after = max(n_after, int(merged[points].max()) + 1)
     state.seat(canonical(merged))
-    PriorHyperparameters().step(state, rng)
-    FamilyHyperparameters().step(state, rng)
-
-
-def synchronous(
-    data: Any,
-    family: Family | str | None = None,
-    prior: Prior | str | None = None,
-    processors: int = 8,
-    sweeps: int = 200,
-    burn_in: int | None = None,
-    align: str = "id",
-    init: Any = "sequential",
-    seed: int = 0,
-    threads: int | None = None,
-    progress: bool = True,
-) -> Posterior:
-    """Sample a Dirichlet-process mixture by Gibbs sweeps on processors that hear of each other only between sweeps (after Asuncion, Smyth & Welling 2008). Inexact.
-
-    The more processors, the further from the posterior; with one it is the exact Gibbs sampler (and `maitre.sample` the better way to run it). The result's draws are the states after each
-    sweep that follows burn-in: one chain.
-
-    Parameters
-    ----------
-    data, family, prior : as in `maitre.sample`; the family must be conjugate, the prior a Dirichlet process. Hyper-parameters that carry priors are sampled after each sweep.
-    processors : how many parts the points are dealt into at the beginning. The result depends on it, not on the number of threads.
-    sweeps, burn_in : sweeps in all, and how many of them are dropped; by default half.
-    align : what becomes of clusters opened in one sweep by different processors: "id" takes the first of each for one, the second of each, and so on; "none" keeps all apart.
-    init : as in `maitre.sample`.
-    seed : one seed gives the same draws on any number of threads.
-    threads : how many processors work at once; by default as many as there are cores.
-
-    Ctrl-C returns the draws made so far, or, in burn-in, the present state.
-
-    >>> import maitre as mt
-    >>> family = mt.families.KnownCovarianceGaussian(0.0, 25.0, 1.0)
-    >>> posterior = mt.approximate.synchronous([[0.0], [0.2], [9.0], [9.1]], family, mt.priors.DirichletProcess(1.0), processors=2, sweeps=20, progress=False)
-    >>> posterior.labels.shape, posterior.exact
-    ((1, 10, 4), False)
-    """
-    processors, sweeps = whole_number("processors", processors, least=1, most=100_000), whole_number("sweeps", sweeps, least=1)
-    dropped = sweeps // 2 if burn_in is None else whole_number("burn_in", burn_in, most=sweeps - 1)
-    align, seed, show = one_of("align", align, ("id", "none")), whole_number("seed", seed), truth("progress", progress)
-    engine = engine_named("threads", threads)
-    model = model_for("synchronous", data, family, prior)
-    memory = Memory(MixtureState.kept_variables(model), 1)
-
-    def work(stop: Event, bar: Progress) -> int:
-        rng = stream(seed)
-        state = start(model, init, rng)
-        assert isinstance(state, MixtureState)
-        state.commit()
-        points = np.arange(model.n)
-        shuffle(points, rng)
-        blocks = [block for block in np.array_split(points, processors) if len(block)]
-        kept = 0
-        with engine:
-            for number in range(1, sweeps + 1):
-                sweep(state, blocks, align, engine, stream(seed, number))
-                last = stop.is_set()
-                if number > dropped or last:
-                    memory.keep(0, kept, state.kept())
-                    kept += 1
-                bar.report(0, number, f"{state.n_clusters} clusters, log joint {state.log_joint:.1f}")
-                if last:
-                    break
-        return kept
-
-    kept, interrupted = attended(work, sweeps, "synchronous sweeps", show)
-    settings = {"processors": processors, "sweeps": sweeps, "burn_in": dropped, "align": align, "seed": seed}
-    return posterior_of_memory(model, memory, kept, settings, interrupted=interrupted)

@@ -209,6 +209,7 @@ class KnownCovarianceStatistics(NamedTuple):
         return s.log_jacobian - 0.5 * (len(s.variance) * (_LOG_TWO_PI + math.log(sigma)) + distance / sigma)
 
     def add_weighted(s, k: int, i: int, weight: float) -> None:
+        """In plain precision: such sums are made afresh in every iteration, and no point leaves them."""
         s.n[k] += weight
         s.square[k, 0] += weight * s.norm[i, 0]
         for d in range(len(s.variance)):
