@@ -69,6 +69,11 @@ def first_labels(init: Any, model: Model, truncation: int, rng: RngState) -> Int
     return labels
 
 
+def shown(init: Any) -> str:
+    """A start for people to read."""
+    return init if isinstance(init, str) else "given labels"
+
+
 def attended(work: Callable[[Event, Progress], T], total: int, label: str, show: bool) -> tuple[T, bool]:
     """The result of some work with a progress bar, and whether Ctrl-C was pressed, upon which the work is to end early by itself."""
     stop = Event()

@@ -16,6 +16,7 @@ from maitre.approximate.assembly import (
     n_draws,
     posterior_of_labels,
     posterior_of_memory,
+    shown,
 )
 from maitre.approximate.collapsed import Collapsed
 from maitre.approximate.mean_field import MeanField
@@ -91,7 +92,7 @@ def variational(
     (field, converged), interrupted = attended(work, iterations, "variational", show)
     rng, q = stream(seed, 1), field.sticks.q_concentration
     values = [{} if q is None else {"concentration": q.draw(rng)} for _ in range(draws)]
-    settings = {"truncation": truncation, "iterations": len(field.elbo) - 1, "tolerance": tolerance, "seed": seed, "converged": converged}
+    settings = {"truncation": truncation, "iterations": len(field.elbo) - 1, "tolerance": tolerance, "init": shown(init), "seed": seed, "converged": converged}
     notes = {"elbo": np.array(field.elbo)}
     pairs = zip(field.draw_labels(draws, rng), values, strict=True)
     return posterior_of_labels(model, pairs, settings, notes=notes, interrupted=interrupted)
@@ -145,7 +146,7 @@ def collapsed_variational(
         return field, iteration, change < tolerance
 
     (field, done, converged), interrupted = attended(work, iterations, "collapsed variational", show)
-    settings = {"truncation": truncation, "iterations": done, "tolerance": tolerance, "seed": seed, "converged": converged}
+    settings = {"truncation": truncation, "iterations": done, "tolerance": tolerance, "init": shown(init), "seed": seed, "converged": converged}
     labels = field.draw_labels(draws, stream(seed, 1))
     return posterior_of_labels(model, ((row, {}) for row in labels), settings, interrupted=interrupted)
 
@@ -272,5 +273,5 @@ def synchronous(
         return kept
 
     kept, interrupted = attended(work, sweeps, "synchronous sweeps", show)
-    settings = {"processors": processors, "sweeps": sweeps, "burn_in": dropped, "align": align, "seed": seed}
+    settings = {"processors": processors, "sweeps": sweeps, "burn_in": dropped, "align": align, "init": shown(init), "seed": seed}
     return posterior_of_memory(model, memory, kept, settings, interrupted=interrupted)
