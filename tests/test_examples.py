@@ -59,7 +59,7 @@ def test_the_python_snippet_of_the_readme_runs(tmp_path):
 def test_the_public_names_are_there():
     import maitre as mt
 
-    for name in ("sample", "load", "Gamma", "Beta", "DPMixture", "Posterior", "families", "priors", "moves", "partitions"):
+    for name in ("sample", "load", "Gamma", "Beta", "DPMixture", "Posterior", "approximate", "families", "priors", "moves", "partitions"):
         assert hasattr(mt, name)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = mt.nonsense

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maitre import families, moves, partitions, priors
+    from maitre import approximate, families, moves, partitions, priors
     from maitre.estimators import DistanceDependentMixture, DPMixture, MAPSearch
     from maitre.numerics.distributions import Beta, Gamma
     from maitre.posterior.posterior import Posterior
@@ -32,7 +32,7 @@ _HOMES = {
     "sample": "maitre.sampling",
     "search": "maitre.searching",
 }
-_MODULES = {"decays": "maitre.priors.decays", **{name: f"maitre.{name}" for name in ("families", "moves", "partitions", "priors")}}
+_MODULES = {"decays": "maitre.priors.decays", **{name: f"maitre.{name}" for name in ("approximate", "families", "moves", "partitions", "priors")}}
 
 __all__ = [
     "Beta",
@@ -42,6 +42,7 @@ __all__ = [
     "Gamma",
     "MAPSearch",
     "Posterior",
+    "approximate",
     "decays",
     "families",
     "load",

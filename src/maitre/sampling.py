@@ -50,7 +50,8 @@ def sample(
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.
     seed : one seed gives the same draws on any number of threads.
-    init : "sequential" (points are seated one after the other), "search" (the best clustering of a short `maitre.search`), "one", "singletons", "random:K", "kmeans:K", or one label per point. "auto" makes two sweeps
+    init : "sequential" (points are seated one after the other), "search" (the best clustering of a short `maitre.search`), "one", "singletons", "random:K", "kmeans:K",
+        "variational:K" (a short run of `maitre.approximate.variational` with K components), or one label per point. "auto" makes two sweeps
         from each of "sequential", "sequential" with tighter clusters expected, and "random:100", and goes on from the best: with a diffuse prior the first alone can
         stay at a few clusters for ever.
     engine : "threads" (or "serial": one thread).

@@ -13,6 +13,7 @@ from maitre.families.slots import SLOTS, pack, roles, unpack, with_own_scratch, 
 from maitre.families.statistics import log_predictive_all, merge, mergeable, subtract
 from maitre.moves.split_merge import SplitMerge
 from maitre.numerics.compilation import kernel
+from maitre.numerics.elementary import digamma
 from maitre.numerics.rng import stream
 from maitre.priors import DirichletProcess
 from maitre.states.mixture import MixtureState, Model
@@ -137,6 +138,46 @@ def test_declared_roles_are_checked():
 def test_wrong_roles_are_found(fault, identity):
     with pytest.raises(AssertionError, match=identity):
         check_family(Declared(fault), POINTS_OF_FIVE)
+
+
+class WeightedStatistics(DeclaredStatistics):
+    """With points that join to an extent; E log F(x; θ) = ψ(shape) − log rate − x shape/rate."""
+
+    def add_weighted(s, k, i, weight):
+        s.n[k] += weight * (weight if s.fault == 7 else 1.0)
+        s.total[k] += weight * s.x[i]
+
+    def expect(s, k):
+        shape, rate = 2.0 + s.n[k], 1.5 + s.total[k]
+        s.n[k] = digamma(shape if s.fault != 8 else shape + 1.0) - math.log(rate)
+        s.total[k] = shape / rate
+
+    def expected_log_likelihood_all(s, i, n_slots, out):
+        for k in range(n_slots):
+            out[k] += s.n[k] - s.x[i] * s.total[k]
+
+
+@dataclass(frozen=True)
+class Weighted(Declared):
+    """`fault` 0: sound; 7: a weight is counted wrongly; 8: the wrong expectation."""
+
+    statistics: ClassVar[type] = WeightedStatistics
+
+    def allocate(self, encoded, capacity):
+        return WeightedStatistics(encoded["x"], np.zeros(capacity), np.zeros(capacity), self.fault)
+
+
+def test_weights_are_checked():
+    check_family(Weighted(0), POINTS_OF_FIVE)
+    for fault, identity in ((7, "add_weighted|expected_log"), (8, "expected_log_likelihood_all")):
+        with pytest.raises(AssertionError, match=identity):
+            check_family(Weighted(fault), POINTS_OF_FIVE)
+    with pytest.raises(ValueError, match=r"variational needs the functions add_weighted, expect .* which Declared does not have"):
+        mt.approximate.variational(POINTS_OF_FIVE, Declared(0), progress=False)
+    with pytest.raises(ValueError, match=r"init 'variational' needs the functions add_weighted"):
+        mt.sample(POINTS_OF_FIVE, Declared(0), init="variational", progress=False)
+    with pytest.raises(ValueError, match=r"smc needs the function merge .* Declared has none"):
+        mt.approximate.smc(POINTS_OF_FIVE, Declared(0), progress=False)
 
 
 def statistics_of(family, data):

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from scipy.special import digamma as scipy_digamma
 from scipy.special import gammaln
 
 from maitre.numerics.compilation import compiled
-from maitre.numerics.elementary import fast_exp, fast_lgamma, fast_log
+from maitre.numerics.elementary import digamma, fast_exp, fast_lgamma, fast_log
 
 
 @compiled
@@ -22,6 +23,12 @@ def logarithms(x, out):
 def log_gammas(x, out):
     for i in range(len(x)):
         out[i] = fast_lgamma(x[i])
+
+
+@compiled
+def digammas(x, out):
+    for i in range(len(x)):
+        out[i] = digamma(x[i])
 
 
 def apply(function, x):
@@ -49,3 +56,10 @@ def test_log_over_the_whole_range():
 def test_log_gamma(low):
     x = np.linspace(low, 2.0 * low + 1.0, 2001)
     np.testing.assert_allclose(apply(log_gammas, x), gammaln(x), rtol=2e-12, atol=5e-13)
+
+
+@pytest.mark.parametrize("low", [1e-15, 1e-6, 1e-3, 0.5, 9.9, 10.1, 1e3, 1e7])
+def test_digamma(low):
+    x = np.linspace(low, 2.0 * low + 1.0, 2001)
+    np.testing.assert_allclose(apply(digammas, x), scipy_digamma(x), rtol=2e-14, atol=2e-14)
+    assert digamma(low) == scipy_digamma(low)

@@ -214,7 +214,7 @@ def resumed_run(path: Path, draws: int | None, data: Any, conditions: Conditions
 def _draws_wanted(stored: Stored, draws: int | None) -> int | None:
     """How many draws of each chain a run is to have in all; None if there is nothing left to do."""
     if not stored.config.settings:
-        raise ValueError(f"{str(stored.path)!r} holds the result of a search, not a run of chains: there is nothing to go on with")
+        raise ValueError(f"{str(stored.path)!r} holds the result of a search or an approximation, not a run of chains: there is nothing to go on with")
     made = [chain.draws for chain in stored.commit.chains]
     wanted = stored.commit.draws if draws is None else draws
     if wanted < max(made):

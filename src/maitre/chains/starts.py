@@ -18,11 +18,13 @@ from maitre.numerics.rng import RngState
 from maitre.optimize.pipeline import search_labels
 from maitre.partitions.labels import canonical
 from maitre.priors.base import GibbsTypePrior
+from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states import state_for
 from maitre.states.base import State
 
-NAMES = ("auto", "sequential", "search", "one", "singletons", "random", "kmeans")
-_DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20}
+NAMES = ("auto", "sequential", "search", "one", "singletons", "random", "kmeans", "variational")
+_DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20, "variational": 50}
+_CLIMB = {"iterations": 30, "tolerance": 1e-3}  # of a variational start
 
 
 def parse_init(init: Any, model: Model) -> tuple[str, int]:
@@ -33,10 +35,14 @@ def parse_init(init: Any, model: Model) -> tuple[str, int]:
     name, _, number = init.partition(":")
     if name not in NAMES or (number and (name not in _DEFAULT_CLUSTERS or not (number.isascii() and number.isdigit()) or int(number) < 1)):
         raise ValueError(
-            f"unknown init {init!r}; expected one of {', '.join(NAMES)} ('random' and 'kmeans' take a number of clusters, as in 'random:50'), or a label vector"
+            f"unknown init {init!r}; expected one of {', '.join(NAMES)} ('random', 'kmeans' and 'variational' take a number of clusters, as in 'random:50'), or a label vector"
         )
     if name == "singletons" and most < model.n:
         raise ValueError(f"init 'singletons' has {model.n} clusters; {type(model.prior).__name__} allows at most {most}: use 'sequential'")
+    if name == "variational":
+        from maitre.approximate.assembly import check_weights  # that package starts from here, too
+
+        check_weights("init 'variational'", model)
     return name, min(int(number) if number else _DEFAULT_CLUSTERS.get(name, 1), model.n, most)
 
 
@@ -58,7 +64,8 @@ def _given(init: Any, model: Model, most: int) -> Ints:
 def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
     """Labels of all points; −1 for points that sequential prediction has yet to seat.
 
-    `init` is "sequential", "search", "one", "singletons", "random" or "random:K", "kmeans" or "kmeans:K", or one label per point.
+    `init` is "sequential", "search", "one", "singletons", "random" or "random:K", "kmeans" or "kmeans:K", "variational" or "variational:K", or one label
+    per point.
     """
     name, n_clusters = parse_init(init, model)
     if name == "given":
@@ -75,7 +82,8 @@ def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
         labels = np.empty(model.n, dtype=np.int64)
         fill_below(labels, n_clusters, rng)
         return canonical(labels)
-    return _k_means(model, n_clusters, rng)
+    start_from = _k_means(model, n_clusters, rng)
+    return start_from if name == "kmeans" else _variational(model, start_from, n_clusters, rng)
 
 
 def most_clusters(model: Model) -> int:
@@ -101,6 +109,16 @@ def _k_means(model: Model, n_clusters: int, rng: RngState) -> Ints:
     with threadpool_limits(1):
         fitted = MiniBatchKMeans(n_distinct, n_init=1, random_state=int(draw_below(2**31, rng)), batch_size=4096).fit(vectors)
     return canonical(fitted.labels_)
+
+
+def _variational(model: Model, labels: Ints, truncation: int, rng: RngState) -> Ints:
+    """The most probable component of each point after a short run of mean-field variational inference, under a Dirichlet process whatever the prior."""
+    from maitre.approximate.mean_field import MeanField
+
+    prior = model.prior if isinstance(model.prior, DirichletProcess) else DirichletProcess()
+    field = MeanField(dataclasses.replace(model, prior=prior), labels, truncation)
+    field.climb(**_CLIMB)  # type: ignore[arg-type]
+    return canonical(field.most_probable(rng))
 
 
 def seated(model: Model, labels: Any, rng: RngState, kind: type[State] | None = None) -> State:

@@ -81,7 +81,11 @@ def fit(
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same draws, on any number of threads.", rich_help_panel=_SAMPLING)] = 0,
     init: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Where chains start: auto, sequential, search, one, singletons, random:K or kmeans:K.", rich_help_panel=_SAMPLING),
+        typer.Option(
+            metavar="NAME",
+            help="Where chains start: auto, sequential, search, one, singletons, random:K, kmeans:K or variational:K.",
+            rich_help_panel=_SAMPLING,
+        ),
     ] = "auto",
     time_budget: options.TimeBudget = None,
     threads: options.Threads = None,

@@ -81,7 +81,7 @@ class DPMixture(SampledClustering):
     prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled.
     moves : names joined by "+", or move objects; "auto" is the best choice for the family.
     draws, burn_in, thin, chains : as in `maitre.sample`; by default one chain whose length follows from the number of points.
-    init : where chains start: "auto", "sequential", "one", "singletons", "random:K", "kmeans:K", or one label per point.
+    init : where chains start: "auto", "sequential", "one", "singletons", "random:K", "kmeans:K", "variational:K", or one label per point.
     random_state : a whole number (the seed of `maitre.sample`), a `RandomState`, or None for other draws every time.
     progress : whether to show a progress bar.
 

@@ -22,7 +22,7 @@ from maitre.families.statistics import refresh
 from maitre.numerics.arguments import number
 from maitre.numerics.arrays import Floats, Ints, padded
 from maitre.numerics.distributions import Hyperparameter, Hyperprior
-from maitre.numerics.elementary import fast_log
+from maitre.numerics.elementary import digamma, fast_log
 from maitre.numerics.rng import log_gamma_variate, uniform
 
 
@@ -174,6 +174,26 @@ class CategoricalStatistics(NamedTuple):
             if s.seen[r, k] > 0:
                 value += s.seen[r, k] * theta[r]
         return value
+
+    def add_weighted(s, k: int, i: int, weight: float) -> None:
+        for t in range(s.start[i], s.start[i + 1]):
+            s.seen[s.rows[t], k] += weight
+            s.column_seen[s.columns[t], k] += weight
+
+    def expect(s, k: int) -> None:
+        """E log p of a level = ψ(a + N_level) − ψ(A + N), which takes the place of its count."""
+        for d in range(len(s.column_base)):
+            total = s.column_seen[d, k]
+            for r in range(s.first_row[d], s.first_row[d + 1]):
+                total += s.first_mass if r == s.first_row[d] else s.mass
+            for r in range(s.first_row[d], s.first_row[d + 1]):
+                s.seen[r, k] = digamma((s.first_mass if r == s.first_row[d] else s.mass) + s.seen[r, k]) - digamma(total)
+
+    def expected_log_likelihood_all(s, i: int, n_slots: int, out: Floats) -> None:
+        for t in range(s.start[i], s.start[i + 1]):
+            r = s.rows[t]
+            for k in range(n_slots):
+                out[k] += s.seen[r, k]
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         for t in range(s.start[i], s.start[i + 1]):

@@ -24,7 +24,7 @@ from maitre.families.statistics import log_bound
 from maitre.numerics.arguments import numbers_of_columns, real_numbers
 from maitre.numerics.arrays import Floats, Ints, padded
 from maitre.numerics.distributions import Hyperprior
-from maitre.numerics.elementary import fast_lgamma, fast_log
+from maitre.numerics.elementary import digamma, fast_lgamma, fast_log
 from maitre.numerics.rng import log_gamma_variate, uniform
 
 _WRITTEN_OUT = 16
@@ -201,6 +201,24 @@ class DirichletMultinomialStatistics(NamedTuple):
             if s.seen[w, k] > 0:
                 value += s.seen[w, k] * theta[w]
         return value
+
+    def add_weighted(s, k: int, i: int, weight: float) -> None:
+        s.total[k] += weight * s.length[i]
+        for t in range(s.start[i], s.start[i + 1]):
+            s.seen[s.words[t], k] += weight * s.counts[t]
+
+    def expect(s, k: int) -> None:
+        """E log φ_w = ψ(η_w + N_w) − ψ(A + N), which takes the place of the count."""
+        psi = digamma(s.concentration + s.total[k])
+        for w in range(len(s.base)):
+            s.seen[w, k] = digamma(s.base[w] + s.seen[w, k]) - psi
+        s.total[k] = -1.0  # even of an empty slot: there is something to clear
+
+    def expected_log_likelihood_all(s, i: int, n_slots: int, out: Floats) -> None:
+        for t in range(s.start[i], s.start[i + 1]):
+            w, count = s.words[t], s.counts[t]
+            for k in range(n_slots):
+                out[k] += count * s.seen[w, k]
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         """Only for points that store an entry, if need be 0, for every word, and whose counts stay at most 16."""

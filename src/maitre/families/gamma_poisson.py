@@ -22,7 +22,7 @@ from maitre.numerics.arguments import numbers_of_columns, real_numbers
 from maitre.numerics.arrays import Floats, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter, Hyperprior
-from maitre.numerics.elementary import fast_lgamma, fast_log
+from maitre.numerics.elementary import digamma, fast_lgamma, fast_log
 from maitre.numerics.rng import log_gamma_variate, poisson
 
 
@@ -165,6 +165,26 @@ class GammaPoissonStatistics(NamedTuple):
         for d in range(s.x.shape[1]):
             value += s.total[k, d] * theta[d] - s.counts[k, d] * math.exp(theta[d])
         return value
+
+    def add_weighted(s, k: int, i: int, weight: float) -> None:
+        for d in range(s.x.shape[1]):
+            s.base[k] += weight * s.log_factorial[i, d]
+            s.counts[k, d] += weight * s.observed[i, d]
+            s.total[k, d] += weight * s.x[i, d]
+
+    def expect(s, k: int) -> None:
+        """E[log Poisson(x; λ)] = x (ψ(a + S) − log(b + N)) − (a + S)/(b + N) − log x! in every column."""
+        for d in range(s.x.shape[1]):
+            mass, rate = s.shape + s.total[k, d], s.rate * s.rates[d] + s.counts[k, d]
+            s.log_rate[d, k] = digamma(mass) - math.log(rate)
+            s.constant[d, k] = -mass / rate
+
+    def expected_log_likelihood_all(s, i: int, n_slots: int, out: Floats) -> None:
+        for d in range(s.x.shape[1]):
+            if s.observed[i, d]:
+                x, log_factorial = s.x[i, d], s.log_factorial[i, d]
+                for k in range(n_slots):
+                    out[k] += s.constant[d, k] + x * s.log_rate[d, k] - log_factorial
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         for d in range(s.x.shape[1]):

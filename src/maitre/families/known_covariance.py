@@ -260,6 +260,38 @@ class KnownCovarianceStatistics(NamedTuple):
             distance += theta[d] * (n * theta[d] - 2.0 * s.total[k, d])
         return n * s.log_jacobian - 0.5 * (n * n_dimensions * (_LOG_TWO_PI + math.log(sigma)) + distance / sigma)
 
+    def add_weighted(s, k: int, i: int, weight: float) -> None:
+        """In plain precision: such sums are made afresh in every iteration, and no point leaves them."""
+        s.n[k] += weight
+        s.square[k, 0] += weight * s.norm[i, 0]
+        for d in range(len(s.variance)):
+            s.total[k, d] += weight * s.x[i, d]
+
+    def expect(s, k: int) -> None:
+        """E[log N(x; μ, σ)] = log N(x; E μ, σ) − v/(2σ) in every dimension, linear in the features of the predictive."""
+        n_dimensions, sigma = len(s.variance), s.covariance_scale
+        squares = 0.0
+        for d in range(n_dimensions):
+            v = 1.0 / (1.0 / (s.prior_scale * s.variance[d]) + s.n[k] / sigma)
+            mean = v * s.total[k, d] / sigma
+            s.coefficients[d, k] = mean / sigma
+            if not s.shared:
+                s.coefficients[n_dimensions + d, k] = -0.5 / sigma
+            squares += mean * mean + v
+        if s.shared:
+            s.coefficients[n_dimensions, k] = -0.5 / sigma
+        constant = s.log_jacobian - 0.5 * (n_dimensions * (_LOG_TWO_PI + math.log(sigma)) + squares / sigma)
+        s.coefficients[n_dimensions + 1 if s.shared else 2 * n_dimensions, k] = constant
+
+    def expected_log_likelihood_all(s, i: int, n_slots: int, out: Floats) -> None:
+        if s.norm[i, 0] > _FAR * s.covariance_scale:
+            for k in range(n_slots):
+                out[k] += _expected_from_distances(s, k, i)
+        else:
+            n_direct = len(s.variance) // 8 * 8 if s.shared else 0
+            _set_features(s.features, 0, s.x, s.norm, i, s.shared, n_direct)
+            accumulate_products(s.coefficients, s.x, i, n_direct, s.features, n_slots, out)
+
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         root = math.sqrt(s.covariance_scale)
         for d in range(len(s.variance)):
@@ -289,6 +321,15 @@ def _from_distances(
             distance += gap * gap / (sigma + v)
             log_spread += fast_log(sigma + v)
     return log_jacobian - 0.5 * (n_dimensions * _LOG_TWO_PI + log_spread + distance)
+
+
+@compiled
+def _expected_from_distances(s: Any, k: int, i: int) -> float:
+    """The expected log-likelihood from squared distances, in which nothing cancels."""
+    n_dimensions, sigma, distance = len(s.variance), s.covariance_scale, 0.0
+    for d in range(n_dimensions):
+        distance += (s.x[i, d] - sigma * s.coefficients[d, k]) ** 2 + 1.0 / (1.0 / (s.prior_scale * s.variance[d]) + s.n[k] / sigma)
+    return s.log_jacobian - 0.5 * (n_dimensions * (_LOG_TWO_PI + math.log(sigma)) + distance / sigma)
 
 
 @register_jitable(inline="always")  # type: ignore[untyped-decorator]

@@ -26,7 +26,7 @@ from maitre.numerics.arguments import numbers_of_columns
 from maitre.numerics.arrays import Floats, accumulate, fetch, fetch_at, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
-from maitre.numerics.elementary import fast_lgamma, fast_log
+from maitre.numerics.elementary import digamma, fast_lgamma, fast_log
 from maitre.numerics.rng import log_gamma_variate, normal
 
 _LOG_TWO_PI = math.log(2.0 * math.pi)
@@ -257,6 +257,46 @@ class NormalInverseGammaStatistics(NamedTuple):
             n, gap = s.counts[k, d], s.mean[k, d] - theta[2 * d]
             value += 0.5 * (n * (theta[2 * d + 1] - _LOG_TWO_PI) - (s.scatter[k, d] + n * gap * gap) * math.exp(theta[2 * d + 1])) - n * s.log_scale[d]
         return value
+
+    def add_weighted(s, k: int, i: int, weight: float) -> None:
+        complete = len(s.observed) == 0
+        for d in range(len(s.log_scale)):
+            if complete or s.observed[i, d]:
+                s.counts[k, d] += weight
+                gap = s.x[i, d] - s.mean[k, d]
+                s.mean[k, d] += gap * weight / s.counts[k, d]
+                s.scatter[k, d] += weight * gap * (s.x[i, d] - s.mean[k, d])
+
+    def expect(s, k: int) -> None:
+        """E[log N(x; μ, σ²)] = ½ [ψ(a_n) − log b_n − log 2π − 1/κ_n − a_n/b_n (x − m_n)²] in every dimension."""
+        total, psi = 0.0, 0.0
+        for d in range(len(s.log_scale)):
+            n = s.counts[k, d]
+            kappa, a = s.kappa + n, s.shape + 0.5 * n
+            if d == 0 or n != s.counts[k, d - 1]:
+                psi = digamma(a)
+            b = s.scale + 0.5 * s.scatter[k, d] + 0.5 * s.kappa * n * s.mean[k, d] ** 2 / kappa
+            slope = math.sqrt(0.5 * a / b)
+            s.slope[d, k] = slope
+            s.shift[d, k] = -n * s.mean[k, d] / kappa * slope
+            s.constants[k, d] = 0.5 * (psi - math.log(b) - _LOG_TWO_PI - 1.0 / kappa) - s.log_scale[d]
+            total += s.constants[k, d]
+        s.constant[k] = total
+
+    def expected_log_likelihood_all(s, i: int, n_slots: int, out: Floats) -> None:
+        if len(s.observed) == 0:
+            for k in range(n_slots):
+                accumulate(out, k, fetch_at(s.constant, k))
+            for d in range(len(s.log_scale)):
+                x = s.x[i, d]
+                for k in range(n_slots):
+                    u = x * fetch(s.slope, d, k) + fetch(s.shift, d, k)
+                    accumulate(out, k, -u * u)
+        else:
+            for d in range(len(s.log_scale)):
+                if s.observed[i, d]:
+                    for k in range(n_slots):
+                        out[k] += s.constants[k, d] - (s.x[i, d] * s.slope[d, k] + s.shift[d, k]) ** 2
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         for d in range(len(s.log_scale)):

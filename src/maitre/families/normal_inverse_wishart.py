@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 from scipy import linalg
 
 from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
-from maitre.families.statistics import add, clear, refresh
+from maitre.families.statistics import add, clear, derive, refresh
 from maitre.numerics.arguments import numbers_of_columns
 from maitre.numerics.arrays import Floats, Ints, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
-from maitre.numerics.elementary import fast_lgamma, fast_log
+from maitre.numerics.elementary import digamma, fast_lgamma, fast_log
 from maitre.numerics.linear import as_covariance, cholesky_in_place, cholesky_update
 from maitre.numerics.rng import log_gamma_variate, normal
 
@@ -175,26 +176,7 @@ class NormalInverseWishartStatistics(NamedTuple):
         )
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
-        n_dimensions = s.x.shape[1]
-        for k in range(n_slots):
-            s.distance[k] = 0.0
-        for d in range(n_dimensions):
-            x = s.x[i, d]
-            for k in range(n_slots):
-                s.solved[d, k] = x - s.center[d, k]
-            whole = d // 4 * 4
-            for e in range(0, whole, 4):
-                for k in range(n_slots):
-                    s.solved[d, k] -= (s.factor[d, e, k] * s.solved[e, k] + s.factor[d, e + 1, k] * s.solved[e + 1, k]) + (
-                        s.factor[d, e + 2, k] * s.solved[e + 2, k] + s.factor[d, e + 3, k] * s.solved[e + 3, k]
-                    )
-            for e in range(whole, d):
-                for k in range(n_slots):
-                    s.solved[d, k] -= s.factor[d, e, k] * s.solved[e, k]
-            for k in range(n_slots):
-                y = s.solved[d, k] * s.inverse_diagonal[d, k]
-                s.solved[d, k] = y
-                s.distance[k] += y * y
+        _distances(s, i, n_slots)
         for k in range(n_slots):
             out[k] += s.constant[k] - s.power[k] * fast_log(1.0 + s.shrink[k] * s.distance[k])
         s.scored[0] = i
@@ -358,6 +340,33 @@ class NormalInverseWishartStatistics(NamedTuple):
             distance += n * value * value
         return n * (s.log_jacobian + theta[n_dimensions + n_dimensions * n_dimensions]) - 0.5 * (n * n_dimensions * (_LOG_PI + math.log(2.0)) + distance)
 
+    def add_weighted(s, k: int, i: int, weight: float) -> None:
+        n_dimensions, n = s.x.shape[1], s.n[k]
+        s.n[k] += weight
+        share = weight / s.n[k]
+        for d in range(n_dimensions):
+            gap = n * share * (s.x[i, d] - s.mean[k, d])
+            for e in range(d + 1):
+                s.scatter[k, d, e] += gap * (s.x[i, e] - s.mean[k, e])
+        for d in range(n_dimensions):
+            s.mean[k, d] += share * (s.x[i, d] - s.mean[k, d])
+
+    def expect(s, k: int) -> None:
+        """E[log N(x; μ, Σ)] = ½ [Σ_d ψ((ν_n − d)/2) − log |Λ_n| − D log π − D/κ_n − ν_n q], d from 0."""
+        n_dimensions = s.x.shape[1]
+        kappa, nu = s.kappa + s.n[k], s.nu + s.n[k]
+        derive(s, k)
+        value = -s.log_determinant[k] - n_dimensions * (_LOG_PI + 1.0 / kappa)
+        for d in range(n_dimensions):
+            value += digamma(0.5 * (nu - d))
+        s.constant[k] = 0.5 * value + s.log_jacobian
+        s.power[k] = 0.5 * nu
+
+    def expected_log_likelihood_all(s, i: int, n_slots: int, out: Floats) -> None:
+        _distances(s, i, n_slots)
+        for k in range(n_slots):
+            out[k] += s.constant[k] - s.power[k] * s.distance[k]
+
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         """x = μ + M⁻¹ z for the stored matrix M, by Gaussian elimination without pivoting (M = Bᵀ L⁻¹ has an LU form)."""
         n_dimensions = s.x.shape[1]
@@ -416,6 +425,31 @@ def _combine_scatter(s: Any, k: int, other: int, sign: float, weight: float) -> 
         gap = s.mean[other, d] - s.mean[k, d]
         for e in range(d + 1):
             s.scatter[k, d, e] += sign * (s.scatter[other, d, e] + weight * gap * (s.mean[other, e] - s.mean[k, e]))
+
+
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+def _distances(s: Any, i: int, n_slots: int) -> None:
+    """s.distance[k] ← q = (x − m_n)ᵀ Λ_n⁻¹ (x − m_n) for every slot below n_slots."""
+    n_dimensions = s.x.shape[1]
+    for k in range(n_slots):
+        s.distance[k] = 0.0
+    for d in range(n_dimensions):
+        x = s.x[i, d]
+        for k in range(n_slots):
+            s.solved[d, k] = x - s.center[d, k]
+        whole = d // 4 * 4
+        for e in range(0, whole, 4):
+            for k in range(n_slots):
+                s.solved[d, k] -= (s.factor[d, e, k] * s.solved[e, k] + s.factor[d, e + 1, k] * s.solved[e + 1, k]) + (
+                    s.factor[d, e + 2, k] * s.solved[e + 2, k] + s.factor[d, e + 3, k] * s.solved[e + 3, k]
+                )
+        for e in range(whole, d):
+            for k in range(n_slots):
+                s.solved[d, k] -= s.factor[d, e, k] * s.solved[e, k]
+        for k in range(n_slots):
+            y = s.solved[d, k] * s.inverse_diagonal[d, k]
+            s.solved[d, k] = y
+            s.distance[k] += y * y
 
 
 @compiled

@@ -24,11 +24,14 @@ from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.statistics import (
     absorb,
     add,
+    add_weighted,
     clear,
     dense_features,
     derive,
     draw_parameters,
     draw_point,
+    expect,
+    expected_log_likelihood_all,
     fill_features,
     gather,
     log_bound,
@@ -215,6 +218,18 @@ class ProductStatistics(NamedTuple):
             value += log_likelihood_of(part, theta[begin:end], k)
             begin = end
         return value
+
+    def add_weighted(s, k: int, i: int, weight: float) -> None:
+        for part in literal_unroll(s.parts):
+            add_weighted(part, k, i, weight)
+
+    def expect(s, k: int) -> None:
+        for part in literal_unroll(s.parts):
+            expect(part, k)
+
+    def expected_log_likelihood_all(s, i: int, n_slots: int, out: Floats) -> None:
+        for part in literal_unroll(s.parts):
+            expected_log_likelihood_all(part, i, n_slots, out)
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         begin = 0

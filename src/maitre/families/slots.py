@@ -172,6 +172,33 @@ def with_own_scratch(s: Any) -> Any:
     return s._replace(**_fresh_scratch(s))
 
 
+def with_own_slots(s: Any) -> Any:
+    """The same points with slots and work space of its own, filled as these are: for one more thread that changes its slots."""
+    if hasattr(s, "parts"):
+        return s._replace(parts=tuple(with_own_slots(part) for part in s.parts))
+    points = roles(type(s)).points
+    return s._replace(**{name: value.copy() for name, value in s._asdict().items() if isinstance(value, np.ndarray) and name not in points})
+
+
+def fractional(s: Any) -> Any:
+    """The same points and hyper-parameters with empty slots that hold real numbers, so that points can join them to an extent (`add_weighted`)."""
+    if hasattr(s, "parts"):
+        return s._replace(parts=tuple(fractional(part) for part in s.parts))
+    slots = roles(type(s)).slots if declares_roles(s) else ()
+    return s._replace(**{name: np.zeros(getattr(s, name).shape) for name in slots})
+
+
+def take_slots(s: Any, other: Any, slots: Ints) -> None:
+    """The raw statistics of some slots of `other` into the first slots of `s`, in the order given; `derive` afterwards."""
+    for part, source in zip(parts_of(s), parts_of(other), strict=True):
+        for name, mark in roles(type(part)).slots.items():
+            target, values = getattr(part, name), getattr(source, name)
+            if mark.axis == 0:
+                target[: len(slots)] = values[slots]
+            else:
+                target[..., : len(slots)] = values[..., slots]
+
+
 def joined_points(statistics: type, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Blocks of encoded points one after the other, as if encoded at once."""
     marks = roles(statistics).points

@@ -45,6 +45,13 @@ For search that proves its answer (`maitre.optimize`); any valid bound will do, 
     log_bound(s, i)                      an upper bound of log p(x_i | x_S) over all sets S of other points
     log_bound_given(s, k, rest, i)       the same over the sets that hold slot k and some points of slot `rest`, which holds point i too (log_bound)
 
+For variational inference (`maitre.approximate`), on statistics whose slots hold real numbers (`maitre.families.slots.fractional`):
+
+    add_weighted(s, k, i, weight)        point i joins slot k to the extent of `weight` > 0; `derive` or `expect` before any prediction
+    expect(s, k)                         from the raw statistics of slot k, coefficients of E[log F(x; θ)] over θ | x_c, in whatever memory the slot has: until it is
+                                         cleared it can only be read by the next function
+    expected_log_likelihood_all(s, i, n_slots, out)   out[k] += E[log F(x_i; θ)] over θ | x_k for every slot below n_slots
+
 For Geweke's test (`maitre.testing`):
 
     draw_point(s, theta, i, rng)         replace point i by a draw from F(·; θ)
@@ -330,6 +337,21 @@ def log_likelihood_of(s: Any, theta: Any, k: int) -> float:
 
 
 @_dispatched()
+def add_weighted(s: Any, k: int, i: int, weight: float) -> None:
+    """Point i joins slot k to the extent of `weight`; cached coefficients are stale afterwards."""
+
+
+@_dispatched()
+def expect(s: Any, k: int) -> None:
+    """Turn slot k from statistics into the coefficients of E[log F(x; θ)], θ | x_c, which is all it can be asked for until it is cleared."""
+
+
+@_dispatched()
+def expected_log_likelihood_all(s: Any, i: int, n_slots: int, out: Any) -> None:
+    """out[k] += E[log F(x_i; θ)] over θ | x_k for every slot below n_slots, all of them turned by `expect`."""
+
+
+@_dispatched()
 def draw_point(s: Any, theta: Any, i: int, rng: Any) -> None:
     """Replace point i by a draw from F(·; θ)."""
 
@@ -352,3 +374,8 @@ def _mergeable(s: Any) -> Any:
 def supports(statistics: type, *names: str) -> bool:
     """Whether a class of statistics defines all the named functions."""
     return all(hasattr(statistics, name) for name in names)
+
+
+def takes_weights(s: Any) -> bool:
+    """Whether the statistics, and those they are made of, can hold points to an extent and say what log-likelihood to expect."""
+    return supports(type(s), "add_weighted", "expect", "expected_log_likelihood_all") and all(map(takes_weights, getattr(s, "parts", ())))

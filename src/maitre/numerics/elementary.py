@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from scipy import special
 
 from maitre.numerics.compilation import compiled_form_of
 
@@ -123,3 +124,26 @@ def _fast_lgamma(x: float) -> float:
     series = series * w + 0.0833333333333333333
     value = (y - 0.5) * fast_log(y) - y + _HALF_LOG_TWO_PI + series * inverse
     return value - fast_log(rising) if small else value
+
+
+def digamma(x: float) -> float:
+    """ψ(x) for x > 0."""
+    return float(special.digamma(x))
+
+
+@compiled_form_of(digamma)
+def _digamma(x: float) -> float:
+    """The asymptotic series, after the recurrence ψ(x) = ψ(x + 1) − 1/x up to x ≥ 10."""
+    value = 0.0
+    while x < 10.0:
+        value -= 1.0 / x
+        x += 1.0
+    inverse = 1.0 / x
+    w = inverse * inverse
+    series = 0.0210927960927960928
+    series = series * w - 0.00757575757575757576
+    series = series * w + 0.00416666666666666667
+    series = series * w - 0.00396825396825396825
+    series = series * w + 0.00833333333333333333
+    series = series * w - 0.0833333333333333333
+    return value + math.log(x) - 0.5 * inverse + series * w

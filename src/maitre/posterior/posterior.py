@@ -86,6 +86,16 @@ class Posterior:
         return np.full(self.log_joint.shape, float(getattr(self.model.prior, name, np.nan)))
 
     @property
+    def elbo(self) -> Floats | None:
+        """The lower bound of the log evidence, iteration by iteration, if the result is that of `maitre.approximate.variational`."""
+        return None if "elbo" not in self.notes else np.asarray(self.notes["elbo"], dtype=np.float64)
+
+    @property
+    def log_evidence(self) -> float | None:
+        """An estimate of log p(x), if the result is that of `maitre.approximate.smc`."""
+        return self.notes.get("log_evidence")
+
+    @property
     def best(self) -> Ints:
         """The drawn partition with the highest log joint."""
         chain, draw = np.unravel_index(int(np.argmax(self.log_joint)), self.log_joint.shape)
@@ -161,6 +171,10 @@ class Posterior:
         lines.append(f"best draw: {len(sizes)} clusters of sizes {', '.join(map(str, np.sort(sizes)[::-1][:20]))}{' …' if len(sizes) > 20 else ''}")
         for name, row in self.diagnostics().items():
             lines.append(f"{name:>24}: mean {row['mean']:.4g}, sd {row['sd']:.3g}, effective draws {row['ess']:.0f}, R̂ {row['r_hat']:.3f}")
+        if self.elbo is not None:
+            lines.append(f"log evidence: at least {self.elbo[-1]:.2f}")
+        if self.log_evidence is not None:
+            lines.append(f"log evidence: {self.log_evidence:.2f} (estimate)")
         if not self.exact:
             lines.append("some moves used are approximate: these are not draws from the exact posterior")
         if self.interrupted:

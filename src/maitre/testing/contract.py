@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from maitre.families.base import ConjugateFamily, Example, Family
-from maitre.families.slots import pack, parts_of, roles, unpack, with_own_scratch, with_points
+from maitre.families.slots import fractional, pack, parts_of, roles, unpack, with_own_scratch, with_points
 from maitre.families.statistics import (
     absorb,
     add,
+    add_weighted,
     clear,
     dense_features,
     derive,
     draw_parameters,
+    expect,
+    expected_log_likelihood_all,
     fill_features,
     gather,
     log_likelihood,
@@ -35,6 +38,7 @@ from maitre.families.statistics import (
     settle,
     subtract,
     supports,
+    takes_weights,
 )
 from maitre.model import Model
 from maitre.moves.gibbs import Gibbs, reseat_points
@@ -48,6 +52,7 @@ from maitre.testing.enumeration import enumerate_posterior
 from maitre.testing.transitions import assert_invariant, transition_matrix
 
 _TOLERANCE = 1e-9
+_STEP = 1e-4  # of numerical differentiation
 
 
 def check_family(family: type[Family] | Family, data: Any = None) -> None:
@@ -69,6 +74,7 @@ def check_family(family: type[Family] | Family, data: Any = None) -> None:
         _check_slots(model)
         _check_encoding(model)
         _check_parameters(model)
+        _check_weights(model)
         check_exact_gibbs(model)
         _check_compilation(model)
 
@@ -262,6 +268,41 @@ def _check_linear_scores(s: Any, theta: Floats, members: Any) -> None:
                 _close(
                     float(features[t] @ (a[:, k] - a[:, 0])), expected, f"coefficients times features = log_likelihood up to a term in the point (point {i})"
                 )
+
+
+def _check_weights(model: Model) -> None:
+    """Weights of points add up, and E[log F(x_i; θ)] over θ | x_c is the slope of the log marginal as point i begins to join; from an empty and a non-empty cluster."""
+    s = model.family.at_prior_means().allocate(model.encoded, 4)
+    if not takes_weights(s):
+        return
+    s = fractional(s)
+    for members in (range(0), range(1, model.n)):
+        _fill(s, 1, members)
+        clear(s, 2)
+        for share in (0.25, 0.75):
+            for i in members:
+                add_weighted(s, 2, i, share)
+        _close(log_marginal(s, 2), log_marginal(s, 1), f"add_weighted of a quarter and three quarters = add ({len(members)} points)")
+        for i in range(model.n):
+            values = [log_marginal(s, 1)]
+            for step in (1, 2, 3):
+                _fill(s, 2, members)
+                add_weighted(s, 2, i, step * _STEP)
+                values.append(log_marginal(s, 2))
+            slope = np.dot([-11.0, 18.0, -9.0, 2.0], values) / (6.0 * _STEP)
+            for k in range(3):
+                _fill(s, k, members)
+                expect(s, k)
+            out = np.full(3, 0.5)
+            expected_log_likelihood_all(s, i, 2, out)
+            for k, expected in enumerate((0.5 + slope, 0.5 + slope, 0.5)):
+                assert abs(out[k] - expected) <= 1e-5 * max(1.0, abs(expected)), (
+                    f"expected_log_likelihood_all fails: {out[k]!r}, not the slope {expected!r} of log_marginal in the weight of point {i} ({len(members)} points)"
+                )
+            for k in range(3):
+                clear(s, k)
+                _close(log_marginal(s, k), 0.0, "clear empties a slot after expect")
+            _fill(s, 1, members)
 
 
 def check_exact_gibbs(model: Model) -> None:

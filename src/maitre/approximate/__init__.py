@@ -1,0 +1,8 @@
+"""Inexact inference for Dirichlet-process mixtures: what papers compare exact samplers with, and sometimes all that there is time for.
+
+None of these draws from the posterior, however long it runs, and every result says so (`exact` is false). For draws use `maitre.sample`.
+"""
+
+from maitre.approximate.methods import collapsed_variational, smc, synchronous, variational
+
+__all__ = ["collapsed_variational", "smc", "synchronous", "variational"]
