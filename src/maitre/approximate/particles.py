@@ -25,7 +25,7 @@ from maitre.numerics.compilation import Kernel, compiled, kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.elementary import fast_exp, fast_log
 from maitre.numerics.rng import RngState, uniform
-from maitre.states.clusters import derive_all
+from maitre.states.clusters import derive_some
 
 _BLOCK = 1000  # points between two looks at Ctrl-C
 _ON, _RESAMPLE, _ROOM, _BAD = range(4)
@@ -192,7 +192,7 @@ class Particles:
         capacity = padded(2 * len(slots) + 2 * len(self.clusters))
         before, self.statistics = self.statistics, self.model.family.allocate(self.model.encoded, capacity)
         take_slots(self.statistics, before, slots)
-        self._run(derive_all, capacity)
+        self._run(derive_some, np.arange(capacity))
         names = np.zeros(slots[-1] + 1, dtype=np.int32)
         names[slots] = np.arange(len(slots))
         self.clusters = names[np.minimum(self.clusters, slots[-1])]

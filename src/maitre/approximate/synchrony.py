@@ -21,7 +21,7 @@ from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState, split
 from maitre.partitions.labels import canonical
-from maitre.states.clusters import derive_all
+from maitre.states.clusters import derive_some
 from maitre.states.mixture import MixtureState
 
 
@@ -81,7 +81,7 @@ def _swept(state: MixtureState, points: Ints, rng: RngState) -> tuple[Ints, Ints
             return points, labels
         before, s = s, state.family.allocate(state.model.encoded, padded(2 * room))
         take_slots(s, before, np.arange(room))
-        (derive_all if state.compiled else derive_all.python)(s, padded(2 * room))
+        (derive_some if state.compiled else derive_some.python)(s, np.arange(padded(2 * room)))
         sizes = np.pad(sizes, (0, padded(2 * room) - room))
         log_join = np.pad(log_join, (0, padded(2 * room) - room), constant_values=-np.inf)
 

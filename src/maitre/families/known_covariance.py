@@ -24,7 +24,7 @@ from maitre.data.validation import column_means, column_variances, dense_matrix,
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS
 from maitre.numerics.arguments import numbers_of_columns
-from maitre.numerics.arrays import Floats, accumulate_products, fill_rows, four_products, padded, prefetch_row
+from maitre.numerics.arrays import Floats, accumulate_products, accumulate_row, fetch, fill_rows, four_products, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.elementary import fast_log
@@ -235,8 +235,8 @@ class KnownCovarianceStatistics(NamedTuple):
         s.n[k] += 1.0
         squares = 0.0
         for d in range(len(s.variance)):
-            gap = s.x[i, d] - s.total_rest[k, d]
-            s.total[k, d] += gap
+            gap = fetch(s.x, i, d) - fetch(s.total_rest, k, d)
+            accumulate_row(s.total, k, d, gap)
             squares += gap * gap
         s.square[k, 0] += squares
 

@@ -22,7 +22,7 @@ from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
 from maitre.families.statistics import add, clear, derive, refresh
 from maitre.numerics.arguments import numbers_of_columns
-from maitre.numerics.arrays import Floats, Ints, fill_rows, padded, prefetch_row
+from maitre.numerics.arrays import Floats, Ints, accumulate_row, fetch_at, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
 from maitre.numerics.elementary import digamma, fast_lgamma, fast_log
@@ -311,11 +311,12 @@ class NormalInverseWishartStatistics(NamedTuple):
         s.n[k] += 1.0
         for d in range(n_dimensions):
             s.vector[d] = s.x[i, d] - s.center[d, k]
+        scatter = s.scatter[k]
         for d in range(n_dimensions):
             gap = s.vector[d]
             s.mean[k, d] += gap
             for e in range(d + 1):
-                s.scatter[k, d, e] += gap * s.vector[e]
+                accumulate_row(scatter, d, e, gap * fetch_at(s.vector, e))
 
     def settle(s, k: int) -> None:
         n = s.n[k]

@@ -52,9 +52,9 @@ POOL = 65_536  # points that proposals are built and screened with
 _GLANCE, _SCREEN = 64, 512  # points that a proposal is screened with: few if these are clear
 _DOUBT = 3.0  # standard errors that the screen gives a proposal
 _CLEAR = 10.0  # standard errors that need no closer look
-_SMALLEST, _SIZES = 16, 3  # subsamples have 16, 64 or 256 points
-_SEATED_SINGLY = 32
-_SCANS = 3
+_SMALLEST, _SIZES = 64, 3  # subsamples have 64, 256 or 1024 points, or all there are
+_SEATED_SINGLY = 32  # of these, one after the other; then scans go over twice as many, four times as many, …
+_SCANS = 6
 _TEMPORARY_SLOTS = 4
 _COST = 4 * _SCREEN  # evaluations of a proposal, about
 
@@ -162,7 +162,7 @@ def propose(
         if launched:
             for slot in (part_a, part_b):
                 derive(s, slot)
-        for _ in range(_SCANS if launched else 1):
+        for scan in range(_SCANS if launched else 1):
             if launched:
                 draw_parameters(s, part_a, theta[0], rng)
                 draw_parameters(s, part_b, theta[1], rng)
@@ -170,7 +170,8 @@ def propose(
             for slot in (part_a, part_b):
                 clear(s, slot)
             size_a, size_b = 0, 0
-            for t in range(n_sample):
+            n_now = n_sample if not launched or scan == _SCANS - 1 else min(n_sample, 2 * _SEATED_SINGLY << scan)
+            for t in range(n_now):
                 left = t == 0
                 if t > 1 and launched:
                     weights[0] = odds + log_likelihood(s, theta[0], pool[rest[t]])

@@ -4,8 +4,8 @@ An iteration draws explicit weights and parameters, redraws some labels by slice
 and makes split and merge proposals in which labels cancel (`maitre.moves.label_free`). Each leaves the posterior invariant. Random numbers belong to granules of points
 and sums are merged in a fixed order, so draws do not depend on the number of threads.
 
-The first iteration of burn-in looks for clusters on subsamples, ten thousand points, then a hundred thousand, where an iteration costs little, and seats all points by
-what was found.
+The first iteration of burn-in looks for clusters on subsamples, where an iteration costs little: ten thousand points by the moves that are best for so few, then a
+hundred thousand, and seats all points by what was found.
 """
 
 from __future__ import annotations
@@ -16,27 +16,30 @@ import numpy as np
 
 from maitre.model import Model
 from maitre.moves.base import Move, Report
+from maitre.moves.compose import Composed
 from maitre.moves.label_free import LabelFree
 from maitre.moves.labels import Explicit, LabelStep
+from maitre.moves.registry import named_moves
 from maitre.numerics.arguments import number, whole_number
 from maitre.numerics.arrays import Ints
 from maitre.numerics.rng import RngState
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.mixture import MixtureState
 
-_WARM_UP = ((10_000, 200), (100_000, 30))  # points and iterations
-_WORTHWHILE = 4  # times as many points as a subsample has
+_FEW, _MOST_OF_FEW = 10_000, 400
+_PATIENCE = 60  # iterations without a higher log joint
+_MORE, _ITERATIONS_OF_MORE = 100_000, 30
+_WORTHWHILE = 2  # times as many points as a subsample has
 _PROPOSALS = 4.0  # per cluster
 _MANY = 50_000  # points beyond which there are fewer: proposals that look at all points should not take longer than the labels
-_ALL_SLICED = 20_000  # points up to which all are redrawn by slices
-_SLICED = 0.125
+_SLICED = 20_000  # points that are redrawn by slices, if there are as many
 
 
 class Parallel(Move):
     """Labels redrawn all at once given weights and parameters, and split and merge proposals for clusters of any size; for a Dirichlet process.
 
     `proposals` is how many splits and merges an iteration proposes; left None, it is four for every cluster there is at the end of burn-in. `sliced` is the share of the
-    points that are redrawn by slices; left None, all of up to 20,000, else an eighth. `warm_up`: whether burn-in begins with subsamples.
+    points that are redrawn by slices; left None, about 20,000 of them. `warm_up`: whether burn-in begins with subsamples.
 
     >>> import maitre as mt
     >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.2]], moves="parallel", draws=20, burn_in=20, chains=1, progress=False)
@@ -72,7 +75,7 @@ class Parallel(Move):
 
     def _iterate(self, state: MixtureState, proposals: int, rng: RngState) -> Report:
         n = state.model.n
-        sliced = (1.0 if n <= _ALL_SLICED else _SLICED) if self.sliced is None else self.sliced
+        sliced = min(1.0, _SLICED / n) if self.sliced is None else self.sliced
         if state.occupancy[2] < 0:
             state.make_room()
         step, explicit = LabelStep(state), Explicit.drawn(state, rng)
@@ -85,16 +88,31 @@ class Parallel(Move):
         return report._replace(operations=report.operations + n * state.n_clusters, extra=extra)
 
     def _look_for_clusters(self, state: MixtureState, rng: RngState) -> None:
-        labels = state.labels
-        for n_points, iterations in _WARM_UP:
-            if state.model.n >= _WORTHWHILE * n_points:
-                points = np.linspace(0, state.model.n - 1, n_points).astype(np.int64)
-                part = _restricted(state, points, labels[points])
-                for _ in range(iterations):
-                    self._iterate(part, _usual_number(part) // 4, rng)
-                labels = _seated_by(part, state, rng)
+        n, labels = state.model.n, state.labels
+        if n >= _WORTHWHILE * _FEW:
+            part = _restricted(state, _spread(n, _FEW), labels)
+            collapsed = Composed(named_moves(state.family.MOVES))
+            best, since = -np.inf, 0
+            for iteration in range(_MOST_OF_FEW):
+                collapsed.burn_in(iteration / _MOST_OF_FEW)
+                collapsed.step(part, rng)
+                part.tidy()
+                best, since = (part.log_joint, 0) if part.log_joint > best else (best, since + 1)
+                if since == _PATIENCE:
+                    break
+            labels = _seated_by(part, state, rng)
+        if n >= _WORTHWHILE * _MORE:
+            part = _restricted(state, _spread(n, _MORE), labels)
+            for _ in range(_ITERATIONS_OF_MORE):
+                self._iterate(part, _usual_number(part), rng)
+            labels = _seated_by(part, state, rng)
         if labels is not state.labels:
             state.seat(labels)
+
+
+def _spread(n: int, n_points: int) -> Ints:
+    """So many points, evenly from all."""
+    return np.linspace(0, n - 1, n_points).astype(np.int64)
 
 
 def _usual_number(state: MixtureState) -> int:
@@ -103,9 +121,9 @@ def _usual_number(state: MixtureState) -> int:
 
 
 def _restricted(state: MixtureState, points: Ints, labels: Any) -> MixtureState:
-    """The state of some of the points alone."""
+    """The state of some of the points alone, with their labels."""
     model = Model(state.family, DirichletProcess(float(state.prior.concentration)), state.family.selected(state.model.encoded, points), len(points))
-    part = MixtureState(model, labels, state.compiled)
+    part = MixtureState(model, labels[points], state.compiled)
     part.engine = state.engine
     return part
 

@@ -15,7 +15,7 @@ from maitre.families.statistics import clear, merge, settle
 from maitre.numerics.arrays import Ints
 from maitre.numerics.compilation import kernel
 
-_POINTS = 32_768  # of a range, at least
+_POINTS = 65_536  # of a range, at least
 _MOST = 64
 _BYTES = 2**26  # of all slots together, at most
 
