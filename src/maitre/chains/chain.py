@@ -46,7 +46,8 @@ class Chain:
 def begin(model: Model, settings: Settings, number: int, moves: Composed, stop: Event | None = None) -> Chain:
     """A chain at its start."""
     moves = moves.afresh()
-    return Chain(model, settings, number, moves, start(model, settings.init, stream(settings.seed, number), state_of(moves), stop))
+    state = start(model, settings.init, stream(settings.seed, number), state_of(moves), stop, moves.shared[0].starts)
+    return Chain(model, settings, number, moves, state)
 
 
 def go_on(model: Model, settings: Settings, number: int, moves: Composed, checkpoint: Checkpoint) -> Chain:

@@ -11,7 +11,8 @@ from scipy import sparse
 
 from maitre.families.base import ConjugateFamily
 from maitre.model import Model
-from maitre.moves import REGISTRY, resolve
+from maitre.moves import REGISTRY, Move, resolve
+from maitre.moves.gibbs import label_entropy
 from maitre.numerics.arrays import Ints
 from maitre.numerics.draw import draw_below, fill_below, shuffle
 from maitre.numerics.rng import RngState
@@ -21,8 +22,10 @@ from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states import state_for
 from maitre.states.base import State
+from maitre.states.mixture import MixtureState
 
 NAMES = ("auto", "sequential", "search", "one", "singletons", "random", "kmeans", "variational")
+_COMPARED = 2000  # points by which starts are compared
 _DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20, "variational": 50}
 _CLIMB = {"iterations": 30, "tolerance": 1e-3}  # of a variational start
 
@@ -137,29 +140,47 @@ def seated(model: Model, labels: Any, rng: RngState, kind: type[State] | None = 
     return state
 
 
-def start(model: Model, init: Any, rng: RngState, kind: type[State] | None = None, stop: Event | None = None) -> State:
-    """The state a chain starts from; "auto" makes two sweeps from each of several starts and keeps the one with the highest log joint."""
+def start(model: Model, init: Any, rng: RngState, kind: type[State] | None = None, stop: Event | None = None, starts: tuple[str, ...] = ()) -> State:
+    """The state a chain starts from; "auto" makes two sweeps from each of several starts and keeps the best, by log joint and entropy of the labels.
+
+    `starts` names them if the moves have a say; a single one needs no sweeps.
+    """
     kind = kind or state_for(model.prior)
     if not (isinstance(init, str) and init == "auto"):
         return seated(model, initial_labels(init, model, rng), rng, kind)
-    sweep = resolve("auto", model).shared[0] if kind is state_for(model.prior) else None
+    starts = starts or kind.STARTS
+    sweep = _sweep(model, kind) if kind is state_for(model.prior) and len(starts) > 1 else None
     candidates: list[State] = []
-    for labels in _automatic_labels(model, kind, rng):
+    for labels in _automatic_labels(model, kind, starts, rng):
         if candidates and stop is not None and stop.is_set():
             break
         state = seated(model, labels, rng, kind)
         for _ in range(2 if sweep is not None else 0):
             sweep.step(state, rng)  # type: ignore[union-attr]
         candidates.append(state)
-    return max(candidates, key=lambda state: state.log_joint)
+    return max(candidates, key=_worth)
 
 
-def _automatic_labels(model: Model, kind: type[State], rng: RngState) -> list[Ints]:
+def _worth(state: State) -> float:
+    """The log joint and, where clusters overlap, how many other draws like this one there are."""
+    if not (isinstance(state, MixtureState) and state.collapsed):
+        return state.log_joint
+    some = np.linspace(0, state.model.n - 1, min(state.model.n, _COMPARED)).astype(np.int64)
+    return state.log_joint + label_entropy(state, some)
+
+
+def _sweep(model: Model, kind: type[State]) -> Move:
+    """The move by which starts are compared."""
+    seating = kind.SEATED_BY if isinstance(model.family, ConjugateFamily) else None
+    return resolve("auto" if seating is None else seating, model).shared[0]
+
+
+def _automatic_labels(model: Model, kind: type[State], starts: tuple[str, ...], rng: RngState) -> list[Ints]:
     """The starts that "auto" tries: one that ends with few clusters, one with tighter clusters expected, one with many."""
     conjugate = isinstance(model.family, ConjugateFamily)
-    names = list(dict.fromkeys("one" if name == "sequential" and not conjugate else name for name in kind.STARTS))
-    starts = [initial_labels(name, model, rng) for name in names if name != "tight"]
+    names = list(dict.fromkeys("one" if name == "sequential" and not conjugate else name for name in starts))
+    labels = [initial_labels(name, model, rng) for name in names if name != "tight"]
     tight = model.family.tightened() if "tight" in names and conjugate else None
     if tight is not None:
-        starts.append(seated(dataclasses.replace(model, family=tight), starts[0], rng, kind).canonical_labels())
-    return starts
+        labels.append(seated(dataclasses.replace(model, family=tight), labels[0], rng, kind).canonical_labels())
+    return labels

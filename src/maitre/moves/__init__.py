@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from maitre.model import Model
 from maitre.moves.auxiliary import Auxiliary
-from maitre.moves.base import ABILITIES, Move, Report
+from maitre.moves.base import ABILITIES, Move, Report, lacking
 from maitre.moves.compose import Composed
 from maitre.moves.explicit_links import ExplicitLinks
 from maitre.moves.gibbs import Gibbs
@@ -32,6 +32,8 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     """
     automatic = isinstance(moves, str) and moves.strip() == "auto"
     parts = named_moves(state_for(model.prior).auto_moves(model) if automatic else moves)
+    if automatic and lacking(parts[0], model) is not None:
+        parts = named_moves(model.family.MOVES)
     alone = next((move for move in parts if move.alone), None)
     if alone is not None and len(parts) > 1:
         raise ValueError(f"{alone!r} remembers where the clusters are and cannot share a chain with moves that change them: use it alone")

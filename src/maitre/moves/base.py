@@ -65,6 +65,7 @@ class Move(ABC):
     state: ClassVar[type[State]] = MixtureState  # the kind of state that the move changes
     prior: ClassVar[type[Prior]] = Prior  # the kind of prior, where it is narrower than the state's
     needs: ClassVar[tuple[str, ...]] = ()  # names of ABILITIES
+    starts: ClassVar[tuple[str, ...]] = ()  # where init="auto" begins, if not where the state does
     REMEMBERS: ClassVar[tuple[str, ...]] = ()
     exact: bool = True  # after burn-in
     alone: bool = False  # no other move may change the partition in between

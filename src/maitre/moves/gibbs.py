@@ -6,6 +6,7 @@ steps chosen without looking at the state, leaves the target invariant.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from maitre.numerics.arguments import one_of
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
+from maitre.numerics.elementary import EXP_UNDERFLOW, fast_exp
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, first_empty
 
@@ -134,6 +136,45 @@ def reseat(
                     scores[row, k] = log_predictive(s, k, later)
     occupancy[0], occupancy[1], occupancy[2] = n_clusters, n_slots, free
     return stopped, change, evaluations, moved
+
+
+@kernel
+def conditional_entropies(
+    s: Any, points: Ints, labels: Slots, sizes: Ints, occupancy: Ints, log_join: Floats, log_v: Floats, log_w: Floats, weights: Floats
+) -> float:
+    """Σ over the points of the entropy of a point's seat given all others'."""
+    n_clusters, n_slots, free, total = occupancy[0], occupancy[1], occupancy[2], 0.0
+    for i in points:
+        own: Any = np.int64(labels[i])
+        alone = sizes[own] == 1
+        others = n_clusters - 1 if alone else n_clusters
+        log_new = log_w[1] + log_v[others + 1] - log_v[others]
+        for k in range(n_slots):
+            weights[k] = log_join[k]
+        if free >= 0 and not alone:
+            weights[free] = log_new
+        log_predictive_all(s, i, n_slots, weights)
+        weights[own] = (log_new if alone else log_w[sizes[own]] - log_w[sizes[own] - 1]) + log_predictive_without(s, own, i)
+        highest = weights[0]
+        for k in range(1, n_slots):
+            highest = max(highest, weights[k])
+        mass, energy = 0.0, 0.0
+        for k in range(n_slots):
+            weight = fast_exp(weights[k] - highest)
+            mass += weight
+            energy += weight * max(weights[k] - highest, EXP_UNDERFLOW)
+        total += math.log(mass) - energy / mass
+    return total
+
+
+def label_entropy(state: MixtureState, points: Ints) -> float:
+    """How many nats the log joint of a typical draw lies below the log probability of all draws like it, estimated from some of the points.
+
+    A draw's log joint is log p(x) + log p(C | x). Where clusters overlap the second term is minus the entropy of the labels, in proportion to the number of points:
+    a partition into one cluster, which has none, may have a higher log joint than any partition that the posterior would ever draw.
+    """
+    arrays = (state.labels, state.sizes, state.occupancy, state.log_join, state.log_v, state.log_w, state.weights)
+    return float(state.run(conditional_entropies, points, *arrays)) * state.model.n / len(points)
 
 
 def reseat_points(state: MixtureState, order: Ints, rng: Any) -> Report:

@@ -27,7 +27,8 @@ from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.mixture import MixtureState
 
 _FEW, _MOST_OF_FEW = 10_000, 400
-_PATIENCE = 60  # iterations without a higher log joint
+_PATIENCE, _GAIN = 30, 1e-3  # iterations in which the log joint has not risen by that much per point
+_MOST_WORK = 20  # iterations over all points that take as long
 _MORE, _ITERATIONS_OF_MORE = 100_000, 30
 _WORTHWHILE = 2  # times as many points as a subsample has
 _PROPOSALS = 4.0  # per cluster
@@ -48,6 +49,7 @@ class Parallel(Move):
     """
 
     name = "parallel"
+    starts = ("one",)
     prior = DirichletProcess
     needs = ("marginals", "parameters", "merging", "roles")
 
@@ -92,19 +94,18 @@ class Parallel(Move):
         if n >= _WORTHWHILE * _FEW:
             part = _restricted(state, _spread(n, _FEW), labels)
             collapsed = Composed(named_moves(state.family.MOVES))
-            best, since = -np.inf, 0
-            for iteration in range(_MOST_OF_FEW):
+            best, since, operations, iteration = -np.inf, 0, 0, 0
+            while since < _PATIENCE and iteration < _MOST_OF_FEW and operations < _MOST_WORK * n * part.n_clusters:
                 collapsed.burn_in(iteration / _MOST_OF_FEW)
-                collapsed.step(part, rng)
+                operations += collapsed.step(part, rng).operations
                 part.tidy()
-                best, since = (part.log_joint, 0) if part.log_joint > best else (best, since + 1)
-                if since == _PATIENCE:
-                    break
+                best, since = (part.log_joint, 0) if part.log_joint > best + _GAIN * _FEW else (best, since + 1)
+                iteration += 1
             labels = _seated_by(part, state, rng)
         if n >= _WORTHWHILE * _MORE:
             part = _restricted(state, _spread(n, _MORE), labels)
             for _ in range(_ITERATIONS_OF_MORE):
-                self._iterate(part, _usual_number(part), rng)
+                self._iterate(part, round(_PROPOSALS * part.n_clusters), rng)
             labels = _seated_by(part, state, rng)
         if labels is not state.labels:
             state.seat(labels)

@@ -11,15 +11,19 @@ from typing import Any, Self
 
 import numpy as np
 
+from maitre.families.statistics import supports
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
 from maitre.numerics.compilation import compiled, compiled_form_of
 from maitre.partitions.labels import canonical, canonical_slots
 from maitre.priors.base import GibbsTypePrior
+from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.base import Values, Variable
 from maitre.states.clusters import ClusterState, derive_some, move_all, seat_all
 from maitre.states.regions import Regions
 
+MANY_POINTS = 50_000  # from which on moves that redraw all points at once win
+_FOR_PARALLEL_MOVES = ("log_marginal", "merge", "n_parameters", "draw_parameters", "log_likelihood")
 _COMMIT_AFTER = 10  # changes of seat per point after which a commit is worth its cost: sums have drifted
 _SPARE_SLOTS = 2
 
@@ -74,8 +78,9 @@ class MixtureState(ClusterState):
 
     @classmethod
     def auto_moves(cls, model: Model) -> str:
-        """The family's own choice."""
-        return model.family.MOVES
+        """The family's own choice; for many points under a Dirichlet process, if the family can, moves that redraw all points at once."""
+        parallel = model.n >= MANY_POINTS and isinstance(model.prior, DirichletProcess) and supports(model.family.statistics, *_FOR_PARALLEL_MOVES)
+        return "parallel" if parallel else model.family.MOVES
 
     def variables(self) -> dict[str, Any]:
         """Labels and hyper-parameters."""
