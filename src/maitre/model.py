@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
-from maitre.data.rows import Rows, as_data
+import numpy as np
+
+from maitre.data.blocks import Blocks
+from maitre.data.rows import BlockRows, Rows, as_data
 from maitre.families import REGISTRY as FAMILIES
 from maitre.families.auto import choose_family
 from maitre.families.base import Family
+from maitre.numerics.arrays import Ints
 from maitre.priors import REGISTRY as PRIORS
 from maitre.priors.base import Prior
 from maitre.priors.dirichlet_process import DirichletProcess
+
+POOL = 65_536
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,7 @@ class Model:
     data: Rows | None = None
     valid: Any = None  # the data as the family's `validate` gave them
     given: Family | None = None  # the family before its open fields were filled in
+    pool: Ints | None = None  # of data that stay on disk, the points that `encoded` holds
 
     @classmethod
     def of(cls, data: Any, family: Family | str | None = None, prior: Prior | str | None = None, given: Family | None = None) -> Model:
@@ -35,21 +43,58 @@ class Model:
         rows = as_data(data)
         family = as_family(family, rows)
         prior = as_prior(prior)
+        prior.check_size(rows.n)
+        if isinstance(rows, BlockRows) and not (family.STREAMS and isinstance(prior, DirichletProcess)):
+            rows = rows.in_memory()
         valid = family.validate(rows.raw)
         filled = family.with_defaults(valid)
-        prior.check_size(rows.n)
-        return cls(filled, prior, filled.at_prior_means().encode(valid), rows.n, rows, valid, family if given is None else given)
+        pool = pool_of(rows.n) if isinstance(valid, Blocks) else None
+        encoded = filled.at_prior_means().encode(valid if pool is None else valid[pool])
+        return cls(filled, prior, encoded, rows.n, rows, valid, family if given is None else given, pool)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether `encoded` holds all points; otherwise they are read block by block (`points_between`)."""
+        return self.pool is None
+
+    def points_between(self, begin: int, end: int) -> Any:
+        """Encoded points of data that stay on disk."""
+        return self.family.at_prior_means().encode(self.valid[begin:end])
+
+    def restricted(self, points: Ints, family: Family, prior: Prior) -> Model:
+        """Some of the points, in memory, under a family and prior of their own."""
+        if self.in_memory:
+            valid = None if self.data is None else _Later(lambda: self.family.validate(self.data.select(points).raw))  # type: ignore[union-attr]
+            return Model(family, prior, self.family.selected(self.encoded, points), len(points), valid=valid)
+        return Model(family, prior, self.family.at_prior_means().encode(self.valid[points]), len(points), valid=self.valid[points])
 
     @cached_property
     def vectors(self) -> Any:
         """The data as a matrix with a row per point, dense or sparse, for methods that work with directions and distances."""
-        return self.family.vectors(self.valid, self.encoded)
+        return self.family.vectors(self.valid.value if isinstance(self.valid, _Later) else self.valid, self.encoded)
 
     def encoded_alike(self, new: Any) -> tuple[Any, int]:
         """New rows in the form the kernels read, and how many there are."""
         assert self.data is not None
         rows = self.data.alike(new)
         return self.family.at_prior_means().encode(self.family.validate(rows.raw)), rows.n
+
+
+class _Later:
+    """Something that is made when it is first asked for."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    @cached_property
+    def value(self) -> Any:
+        return self._make()
+
+
+@cache
+def pool_of(n: int) -> Ints:
+    """A choice of points that depends on their number alone: all, or about 65,536."""
+    return np.arange(n) if n <= POOL else np.unique(np.random.default_rng(n).integers(0, n, POOL))
 
 
 def as_family(family: Family | str | None, data: Rows) -> Family:

@@ -80,7 +80,7 @@ def stationary(matrix):
     return vector / vector.sum()
 
 
-@pytest.fixture(scope="module", params=[PRIOR_ONLY, POSTERIOR], ids=["prior", "posterior"])
+@pytest.fixture(scope="module", params=[pytest.param(PRIOR_ONLY, marks=pytest.mark.long), POSTERIOR], ids=["prior", "posterior"])
 def augmented(request):
     return Augmented(model_of(request.param, 4), 2), request.param is POSTERIOR
 

@@ -40,6 +40,8 @@ def parse_init(init: Any, model: Model) -> tuple[str, int]:
         raise ValueError(
             f"unknown init {init!r}; expected one of {', '.join(NAMES)} ('random', 'kmeans' and 'variational' take a number of clusters, as in 'random:50'), or a label vector"
         )
+    if not model.in_memory and name not in ("auto", "one", "singletons", "random"):
+        raise ValueError(f"init {name!r} needs all points in memory, and the data stay on disk: use 'one'")
     if name == "singletons" and most < model.n:
         raise ValueError(f"init 'singletons' has {model.n} clusters; {type(model.prior).__name__} allows at most {most}: use 'sequential'")
     if name == "variational":
@@ -78,7 +80,7 @@ def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
     if name == "search":
         return search_labels(model, rng)
     if name == "one":
-        return np.zeros(model.n, dtype=np.int64)
+        return np.zeros(model.n, dtype=np.int32)  # type: ignore[return-value]
     if name == "singletons":
         return np.arange(model.n)
     if name == "random":
@@ -158,7 +160,7 @@ def start(model: Model, init: Any, rng: RngState, kind: type[State] | None = Non
         for _ in range(2 if sweep is not None else 0):
             sweep.step(state, rng)  # type: ignore[union-attr]
         candidates.append(state)
-    return max(candidates, key=_worth)
+    return max(candidates, key=_worth) if len(candidates) > 1 else candidates[0]
 
 
 def _worth(state: State) -> float:

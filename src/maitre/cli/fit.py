@@ -12,7 +12,7 @@ from maitre.cli import options
 from maitre.cli.job import Job, run_job
 from maitre.cli.model import named_prior, with_sampled_scale
 from maitre.cli.space import DECAYS, Space
-from maitre.data.files import read_table
+from maitre.data.files import open_table
 from maitre.data.rows import Rows, as_data
 from maitre.model import Model, as_family
 from maitre.moves import REGISTRY as MOVES
@@ -97,7 +97,7 @@ def fit(
     'maitre resume' goes on with it. Ctrl-C stops sampling early and keeps what has been drawn.
     """
     target = Path(f"{stem(file)}-maitre") if out is None else out
-    space, table = Space(neighbours, radius, metric, decay, sequential), as_data(read_table(file))
+    space, table = Space(neighbours, radius, metric, decay, sequential), as_data(open_table(file))
     data, truth = selected(table, split_names(columns), [*split_names(drop), *([] if columns else split_names(coordinates))], label_column)
     places = data if coordinates is None else selected(table, split_names(coordinates), [], None)[0]
     if not space.asked_for and (coordinates or sequential or decay != "exponential" or metric != "euclidean"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import logging
 import math
 import os
 import secrets
@@ -23,12 +24,16 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0, read_magic
 from scipy import sparse
 
+from maitre.data.blocks import open_blocks
+
 if TYPE_CHECKING:
     import pandas as pd
 
+logger = logging.getLogger("maitre")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 READABLE = ".csv, .tsv, .csv.gz, .tsv.gz, .parquet, .npy or .npz"
 WRITABLE = ".csv, .tsv, .csv.gz, .tsv.gz or .parquet"
+LARGE = 2**28  # bytes from which on a file is not read into memory
 _ROWS_PER_BYTE = 1000  # a sparse matrix with more of them is empty, or its shape is damaged
 
 
@@ -64,6 +69,21 @@ def read_table(path: str | os.PathLike[str]) -> Any:
     if kind == ".parquet":
         return _read_parquet(file)
     return _read_arrays(file) if kind in (".npy", ".npz") else _read_text(file)
+
+
+def open_table(path: str | os.PathLike[str]) -> Any:
+    """`read_table`, but large files of numbers (.npy, .parquet) and .zarr folders stay on disk and are read block by block."""
+    file = Path(path)
+    if file.suffix.lower() == ".zarr" and file.is_dir():
+        return open_blocks(file)
+    kind = _kind(file)
+    _check_readable(file, kind)
+    if kind in (".npy", ".parquet") and file.stat().st_size >= LARGE:
+        try:
+            return open_blocks(file)
+        except ValueError:
+            logger.info("'%s' is read into memory: it is not made of rows of numbers", file)
+    return read_table(path)
 
 
 def _kind(file: Path) -> str:

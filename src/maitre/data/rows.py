@@ -6,6 +6,7 @@ A new kind of input (ragged rankings, groups, blocks of a file) is a class here 
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
+from maitre.data.blocks import ColumnBlocks, blocks_of, open_blocks
+
 _RAGGED = "the rows of the data have different lengths; expected a table: give every row the same number of columns"
-_BLOCK = 2**20  # rows whose bytes are hashed at once
+_BLOCK = 2**18  # rows that are read or hashed at once
 
 
 class Rows(ABC):
@@ -158,6 +161,68 @@ class ArrayRows(Rows):
         return pd.DataFrame(self.raw.reshape(self.n, -1)).add_prefix("column ")
 
 
+class BlockRows(Rows):
+    """A matrix on disk, read block by block. A stored run keeps its path instead of a copy."""
+
+    KIND = "blocks"
+
+    @property
+    def n(self) -> int:
+        return int(self.raw.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.raw.shape[1])
+
+    @property
+    def names(self) -> list[Any] | None:
+        return self.raw.names  # type: ignore[no-any-return]
+
+    def in_memory(self, rows: Any = slice(None)) -> ArrayRows | TableRows:
+        """Some or all of the rows, read."""
+        values = self.raw[rows]
+        if self.names is None:
+            return ArrayRows(values)
+        import pandas as pd
+
+        return TableRows(pd.DataFrame(values, columns=self.names))
+
+    def select(self, rows: Any) -> Any:
+        return self.in_memory(rows)
+
+    def take(self, columns: Sequence[int]) -> Self:
+        return type(self)(ColumnBlocks(self.raw, columns))
+
+    def column(self, position: int) -> Any:
+        return np.concatenate([self.raw[begin : begin + _BLOCK][:, position] for begin in range(0, self.n, _BLOCK)])
+
+    def alike(self, new: Any) -> Any:
+        return new if isinstance(new, BlockRows) else self.in_memory(slice(1)).alike(new)
+
+    def concatenate(self, new: Any) -> Any:
+        return self.in_memory().concatenate(new)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{self.KIND} {self.raw.shape} {self.names!r}".encode())
+        for begin in range(0, self.n, _BLOCK):
+            digest.update(self.raw[begin : begin + _BLOCK].data)
+        return digest.hexdigest()
+
+    def save(self, folder: Path) -> str:
+        columns = self.raw.columns if isinstance(self.raw, ColumnBlocks) else None
+        (folder / "data.json").write_text(json.dumps({"path": self.raw.location, "columns": columns}))
+        return "data.json"
+
+    @classmethod
+    def load(cls, file: Path) -> Self:
+        source = json.loads(file.read_text())
+        try:
+            blocks = open_blocks(source["path"])
+        except OSError:
+            raise ValueError(f"the data of this run are in {source['path']!r}, which cannot be read: put the file back, or give the data yourself") from None
+        return cls(blocks if source["columns"] is None else ColumnBlocks(blocks, source["columns"]))
+
+
 class SparseRows(Rows):
     """A sparse matrix."""
 
@@ -285,19 +350,22 @@ class TableRows(Rows):
         return self.raw
 
 
-KINDS: dict[str, type[Rows]] = {kind.KIND: kind for kind in (ArrayRows, SparseRows, TableRows)}
+KINDS: dict[str, type[Rows]] = {kind.KIND: kind for kind in (ArrayRows, BlockRows, SparseRows, TableRows)}
 
 
 def as_data(data: Any) -> Rows:
     """What a user may give, as rows: a table (DataFrame), a sparse matrix, or an array of numbers or truth values.
 
-    Lists and arrays with text in them become tables, so that numbers beside text stay numbers. A one-dimensional array is one column.
+    Memory maps, Zarr arrays and `maitre.data.blocks.open_blocks(path)` stay on disk. Lists and arrays with text in them become tables, so that numbers beside text stay numbers. A one-dimensional array is one column.
 
     >>> as_data([["a", 1.0], ["b", 2.5]]).raw.dtypes.tolist()[1]
     dtype('float64')
     """
     if isinstance(data, Rows):
         return data
+    blocks = blocks_of(data)
+    if blocks is not None:
+        return BlockRows(blocks)
     if sparse.issparse(data):  # first: a matrix in the form of a dictionary of keys is a dictionary
         return SparseRows(data)
     if data is None or isinstance(data, (str, bytes, dict)):

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from maitre.data.blocks import Blocks
 from maitre.numerics.arrays import Floats, Ints
 
 MOST_COUNTS = 1e11  # beyond, differences of log-gamma functions lose the fourth digit
 _LEAST_SPREAD = 1e-150  # below, squares are no numbers in full precision
 _TOGETHER = 1 << 15  # numbers looked at together: temporary arrays stay small
+_READ_TOGETHER = 1 << 18  # the same, of a matrix on disk
 _RAGGED = "the rows of the data have different lengths; expected a table: give every row the same number of columns"
 
 
@@ -25,7 +27,7 @@ def dense_matrix(data: Any, missing: bool = False) -> Floats:
     if sparse.issparse(data):
         raise ValueError("the data are a sparse matrix; this family takes a dense one: use data.toarray(), or DirichletMultinomial for counts")
     columns = list(getattr(data, "columns", []))
-    matrix = _as_floats(data)
+    matrix: Any = data if isinstance(data, Blocks) else _as_floats(data)
     if matrix.ndim == 1:
         matrix = matrix[:, None]
     if matrix.ndim != 2:
@@ -38,7 +40,7 @@ def dense_matrix(data: Any, missing: bool = False) -> Floats:
 
 def row_blocks(matrix: Any) -> Iterator[slice]:
     """Slices of rows, a few thousand numbers each: work on them needs no temporary array of the data's size."""
-    step = max(1, _TOGETHER // max(1, matrix.shape[1]))
+    step = max(1, (_READ_TOGETHER if isinstance(matrix, Blocks) else _TOGETHER) // max(1, matrix.shape[1]))
     for begin in range(0, matrix.shape[0], step):
         yield slice(begin, min(begin + step, matrix.shape[0]))
 

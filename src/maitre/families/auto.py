@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maitre.data.rows import SparseRows, TableRows, as_data
+from maitre.data.rows import BlockRows, SparseRows, TableRows, as_data
 from maitre.families.base import Family
 from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
@@ -26,6 +26,8 @@ def choose_family(data: Any) -> Family:
     rows = as_data(data)
     if isinstance(rows, SparseRows):
         return DirichletMultinomial()
+    if isinstance(rows, BlockRows):
+        return NormalInverseGamma()
     if not isinstance(rows, TableRows):
         matrix = np.asarray(rows.raw)
         if matrix.dtype == bool:

@@ -42,6 +42,8 @@ class Family(Parametrised, ABC):
     MOVES: ClassVar[str] = "auxiliary"  # what moves="auto" stands for
     SKIPS_MISSING: ClassVar[bool] = False  # columns are independent within a cluster, and `validate(data, missing=True)` allows missing entries
 
+    STREAMS: ClassVar[bool] = False  # points can be validated and encoded block by block, from `maitre.data.blocks.Blocks`
+
     @abstractmethod
     def validate(self, data: Any) -> Any:
         """The data in the form `encode` takes, or a `ValueError` that names the offending row and column."""

@@ -428,6 +428,7 @@ class KnownCovarianceGaussian(ConjugateFamily):
     covariance_scale: Hyperparameter | None = None
 
     statistics = KnownCovarianceStatistics
+    STREAMS = True
     MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("prior_scale", "covariance_scale")
     SCALE = "covariance_scale"

@@ -464,6 +464,7 @@ class NormalInverseGamma(ConjugateFamily):
     scale: Hyperparameter = 1.0
 
     statistics = NormalInverseGammaStatistics
+    STREAMS = True
     MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("kappa", "shape", "scale")
     SCALE = "scale"

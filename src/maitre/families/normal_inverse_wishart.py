@@ -521,6 +521,7 @@ class NormalInverseWishart(ConjugateFamily):
     scale_factor: Hyperparameter = 1.0
 
     statistics = NormalInverseWishartStatistics
+    STREAMS = True
     MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("kappa", "nu", "scale_factor")
     SCALE = "scale_factor"
@@ -539,8 +540,9 @@ class NormalInverseWishart(ConjugateFamily):
             raise ValueError(f"NormalInverseWishart: nu is {self.nu}; with {n_dimensions} columns it must be above {n_dimensions - 1}")
         factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
         mean, z = numbers_of_columns("NormalInverseWishart: mean", self.mean, n_dimensions), np.empty_like(x)
+        transform = linalg.solve_triangular(factor, np.eye(n_dimensions), lower=True).T
         for rows in row_blocks(x):
-            z[rows] = within_range(linalg.solve_triangular(factor, (x[rows] - mean).T, lower=True).T)
+            z[rows] = within_range((x[rows] - mean) @ transform)
         return {"x": z, "log_jacobian": -float(np.sum(np.log(np.diag(factor))))}
 
     def absorb_cost(self, encoded: dict[str, Any]) -> int:

@@ -32,7 +32,7 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     """
     automatic = isinstance(moves, str) and moves.strip() == "auto"
     parts = named_moves(state_for(model.prior).auto_moves(model) if automatic else moves)
-    if automatic and lacking(parts[0], model) is not None:
+    if automatic and isinstance(parts[0], Parallel) and lacking(parts[0], model) is not None:
         parts = named_moves(model.family.MOVES)
     alone = next((move for move in parts if move.alone), None)
     if alone is not None and len(parts) > 1:

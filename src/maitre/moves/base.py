@@ -65,6 +65,7 @@ class Move(ABC):
     state: ClassVar[type[State]] = MixtureState  # the kind of state that the move changes
     prior: ClassVar[type[Prior]] = Prior  # the kind of prior, where it is narrower than the state's
     needs: ClassVar[tuple[str, ...]] = ()  # names of ABILITIES
+    streams: ClassVar[bool] = False  # points may stay on disk
     starts: ClassVar[tuple[str, ...]] = ()  # where init="auto" begins, if not where the state does
     REMEMBERS: ClassVar[tuple[str, ...]] = ()
     exact: bool = True  # after burn-in
@@ -125,5 +126,7 @@ def lacking(move: Move | type[Move], model: Model) -> str | None:
     if not (isinstance(model.prior, move.state.PRIOR) and isinstance(model.prior, move.prior)):
         narrower = move.prior if move.prior is not Prior else move.state.PRIOR
         return f"does not work with the prior {prior}, only with a {narrower.__name__}"
+    if not (model.in_memory or move.streams):
+        return "needs all points in memory, and the data stay on disk"
     missing = next((ABILITIES[need] for need in move.needs if not ABILITIES[need].present(model)), None)
     return f"needs {missing.words}; {family} has none" if missing is not None else None

@@ -63,6 +63,7 @@ class PriorHyperparameters(Move):
 
     name = "prior_hyperparameters"
     state = ClusterState
+    streams = True
 
     def step(self, state: ClusterState, rng: RngState) -> Report:
         evaluations = 0
@@ -82,6 +83,7 @@ class FamilyHyperparameters(Move):
 
     name = "family_hyperparameters"
     state = ClusterState
+    streams = True
     needs = ("marginals",)
 
     def step(self, state: ClusterState, rng: RngState) -> Report:

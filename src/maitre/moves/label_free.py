@@ -19,12 +19,10 @@ those that pass are decided by all points with r/r₁ (delayed acceptance; Chris
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from maitre.families.slots import with_own_scratch
 from maitre.families.statistics import (
     add,
     clear,
@@ -38,6 +36,7 @@ from maitre.families.statistics import (
     merge,
     settle,
 )
+from maitre.model import pool_of
 from maitre.moves.base import Report
 from maitre.moves.labels import LabelStep, dimensions, key_of
 from maitre.moves.pairs import fill_members, list_members
@@ -47,8 +46,8 @@ from maitre.numerics.draw import draw_below, draw_event, draw_log
 from maitre.numerics.elementary import fast_exp, fast_log, is_finite
 from maitre.numerics.rng import RngState, log_gamma_variate, seek, uniform
 from maitre.states.mixture import MixtureState, first_empty
+from maitre.states.regions import Piece
 
-POOL = 65_536  # points that proposals are built and screened with
 _GLANCE, _SCREEN = 64, 512  # points that a proposal is screened with: few if these are clear
 _DOUBT = 3.0  # standard errors that the screen gives a proposal
 _CLEAR = 10.0  # standard errors that need no closer look
@@ -57,12 +56,6 @@ _SEATED_SINGLY = 32  # of these, one after the other; then scans go over twice a
 _SCANS = 6
 _TEMPORARY_SLOTS = 4
 _COST = 4 * _SCREEN  # evaluations of a proposal, about
-
-
-@cache
-def pool_of(n: int) -> Ints:
-    """The points that proposals are built and screened with: all, or a choice that depends on their number alone."""
-    return np.arange(n) if n <= POOL else np.unique(np.random.default_rng(n).integers(0, n, POOL))
 
 
 def log_sum(a: float, b: float) -> float:
@@ -90,7 +83,6 @@ def propose(
     s: Any,
     proposals: int,
     pool: Ints,
-    labels: Slots,
     sizes: Ints,
     log_concentration: float,
     members: Ints,
@@ -294,7 +286,8 @@ class LabelFree:
 
     def __init__(self, state: MixtureState) -> None:
         self.state, self.passes = state, LabelStep(state)
-        self.pool = pool_of(state.model.n)
+        self.pool = pool_of(state.model.n) if state.model.pool is None else state.model.pool
+        self.local = self.pool if state.model.in_memory else np.arange(len(self.pool))  # their numbers in the statistics
         self.theta = np.zeros((3, state.run(dimensions)[0]))
         self.examined = 0
 
@@ -316,7 +309,7 @@ class LabelFree:
                 (list_members if state.compiled else fill_members)(of_pool, counts, members, begin)
                 occupied = np.flatnonzero(state.sizes)
                 fresh = False
-            arrays = (self.pool, state.labels, state.sizes, math.log(float(state.prior.concentration)), members, begin, counts, occupied)
+            arrays = (self.local, state.sizes, math.log(float(state.prior.concentration)), members, begin, counts, occupied)
             made += int(state.run(propose, proposals - made, *arrays, rest, sides, self.theta, outcome, slots, rng))
             if slots[0] >= 0:
                 n_before = state.n_clusters
@@ -331,7 +324,9 @@ class LabelFree:
         log_b, log_not_b = log_share(odds), log_share(-odds)
         if math.isnan(exact_sum):
             self.examined += 1
-            sums = self._over_regions(lambda own, where, _: own(log_mixture, state.labels, *where, 0, first, second, log_b, log_not_b, self.theta))
+            sums = self._over_pieces(
+                lambda run, piece, _: run(log_mixture, state.labels, *piece[2:], first, second, log_b, log_not_b, self.theta), first, second
+            )
             gain = log_r + math.fsum(sums) - first_stage
             if not (math.isfinite(gain) and draw_event(-gain if merging else gain, rng)):
                 return False
@@ -341,24 +336,33 @@ class LabelFree:
         new, key, regions = int(state.occupancy[2]), key_of(rng), self.passes.regions
         granule = self.passes.granule
 
-        def parted(own: Any, where: tuple[int, int], region: int) -> int:
-            offset = region * regions.capacity
-            parts = regions.cleared(state, region, (first, new))
-            return int(own(part, parts, offset, state.labels, *where, 0, granule, first, new, log_b, log_not_b, self.theta, key))
+        for region in range(regions.n_regions):
+            regions.clear(state, region, (first, new))
 
-        n_right = sum(self._over_regions(parted))
+        def parted(run: Any, piece: Piece, region: int) -> int:
+            writer, offset = regions.writer(piece), region * regions.capacity
+            return int(run(part, writer, offset, state.labels, *piece[2:], granule, first, new, log_b, log_not_b, self.theta, key))
+
+        n_right = sum(self._over_pieces(parted, first, second))
         sizes = state.sizes.copy()
         sizes[first], sizes[new] = sizes[first] - n_right, n_right
         regions.hand_over(state, sizes, (first, new))
         return True
 
-    def _over_regions(self, task: Any) -> list[Any]:
-        state = self.state
+    def _over_pieces(self, task: Any, *clusters: int) -> list[Any]:
+        """The results of task(run, piece, region) for all points of two clusters, region by region; `run` runs a kernel on the piece's statistics."""
+        state, regions, first, second = self.state, self.passes.regions, *clusters
 
-        def run(region: int) -> Any:
-            s = with_own_scratch(state.statistics)
-            return task(
-                lambda function, *arguments: (function if state.compiled else function.python)(s, *arguments), self.passes.regions.ranges[region], region
-            )
+        def present(begin: int, end: int) -> bool:
+            here = state.labels[begin:end]
+            return bool(((here == first) | (here == second)).any())
 
-        return state.engine.map(run, range(self.passes.regions.n_regions))
+        def run(region: int) -> list[Any]:
+            results = []
+            for piece in state.pieces(regions.ranges[region], present):
+                results.append(
+                    task(lambda function, *arguments, s=piece.statistics: (function if state.compiled else function.python)(s, *arguments), piece, region)
+                )
+            return results
+
+        return [result for several in state.engine.map(run, range(regions.n_regions)) for result in several]

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maitre.families.slots import with_own_scratch
 from maitre.families.statistics import (
     dense_features,
     draw_parameters,
@@ -47,13 +46,6 @@ from maitre.numerics.rng import RngState, beta, log_gamma_variate, next_bits, se
 from maitre.states.mixture import MixtureState
 
 Coins = npt.NDArray[np.uint8]
-_GRANULES = 16_384  # at least, if there are as many points
-_LARGEST = 8192
-
-
-def granule_size(n: int) -> int:
-    """Points that share a coin and a stream of random numbers: few, so that coins fall freely even if the points are sorted; more where there are very many."""
-    return min(max(n // _GRANULES, 1), _LARGEST)
 
 
 def key_of(rng: Any) -> Any:
@@ -356,11 +348,11 @@ class LabelStep:
 
     def __init__(self, state: MixtureState, simply: bool = False) -> None:
         self.state, self.n = state, state.model.n
-        self.granule = granule_size(self.n)
+        self.granule = state.granule
         self.n_granules = -(-self.n // self.granule)
         _, self.n_coefficients, dense = state.run(dimensions)
         self.redraw = redraw_in_lanes if dense and state.compiled and not simply else redraw_simply
-        self.regions = state.regions(self.granule)
+        self.regions = state.regions()
         self.rechecked = 0
 
     # -- passes -----------------------------------------------------------------------------------------------------------------------------
@@ -426,14 +418,21 @@ class LabelStep:
         largest = np.abs(a).max(axis=1, initial=0.0).astype(np.float32)
         choices = (atom_of, slots.astype(np.int32), explicit.log_weights[slots], explicit.theta[slots], a, np.ascontiguousarray(a.T, dtype=np.float32), largest)
 
+        def active(begin: int, end: int) -> bool:
+            return bool((coins[begin // self.granule : -(-end // self.granule)] == side).any())
+
         def task(region: int) -> tuple[Ints, int, int]:
-            parts = self.regions.cleared(state, region) if side == 0 and not slicing else with_own_scratch(self.regions.parts)
-            counts = np.zeros(n_labels, dtype=np.int64)
-            where = (region * self.regions.capacity, state.labels, *self.regions.ranges[region], 0, self.granule)
-            run = self.redraw if state.compiled else self.redraw.python
-            failed, rechecked = run(
-                with_own_scratch(state.statistics), parts, *where, coins, side, slicing, *choices, key if slice_key is None else slice_key, key, counts
-            )
+            counts, failed, rechecked = np.zeros(n_labels, dtype=np.int64), -1, 0
+            run, offset = self.redraw if state.compiled else self.redraw.python, region * self.regions.capacity
+            if side == 0 and not slicing:
+                self.regions.clear(state, region)
+            for piece in state.pieces(self.regions.ranges[region], active):
+                where = (offset, state.labels, piece.begin, piece.end, piece.base, self.granule, coins, side, slicing)
+                keys = (key if slice_key is None else slice_key, key)
+                failed, more = run(piece.statistics, self.regions.writer(piece), *where, *choices, *keys, counts)
+                rechecked += more
+                if failed >= 0:
+                    break
             return counts, failed, rechecked
 
         with one_thread_per_product():
@@ -473,7 +472,7 @@ class LabelStep:
         kept = np.flatnonzero(counts)
         if names[kept].max() >= capacity:
             state.make_room(int(names[kept].max()) + 2)
-            self.regions = state.regions(self.granule)
+            self.regions = state.regions()
         made = Explicit(np.full(state.capacity, -np.inf), np.zeros((state.capacity, explicit.theta.shape[1])), 0.0)
         made.log_weights[names[kept]], made.theta[names[kept]] = explicit.log_weights[kept], explicit.theta[kept]
         return made

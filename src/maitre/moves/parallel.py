@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from maitre.model import Model
 from maitre.moves.base import Move, Report
 from maitre.moves.compose import Composed
 from maitre.moves.label_free import LabelFree
@@ -51,6 +50,7 @@ class Parallel(Move):
     name = "parallel"
     starts = ("one",)
     prior = DirichletProcess
+    streams = True
     needs = ("marginals", "parameters", "merging", "roles")
 
     def __init__(self, proposals: int | None = None, sliced: float | None = None, warm_up: bool = True) -> None:
@@ -123,7 +123,7 @@ def _usual_number(state: MixtureState) -> int:
 
 def _restricted(state: MixtureState, points: Ints, labels: Any) -> MixtureState:
     """The state of some of the points alone, with their labels."""
-    model = Model(state.family, DirichletProcess(float(state.prior.concentration)), state.family.selected(state.model.encoded, points), len(points))
+    model = state.model.restricted(points, state.family, DirichletProcess(float(state.prior.concentration)))
     part = MixtureState(model, labels[points], state.compiled)
     part.engine = state.engine
     return part

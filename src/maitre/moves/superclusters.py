@@ -66,8 +66,7 @@ def run_blocks(state: MixtureState, held_by: Ints, processors: int, moves: list[
 
     def local(block: int) -> tuple[MixtureState, list[Report]]:
         points = by_block[block]
-        model = Model(state.family, prior, state.family.selected(state.model.encoded, points), len(points))
-        part = MixtureState(model, labels[points], state.compiled)
+        part = MixtureState(state.model.restricted(points, state.family, prior), labels[points], state.compiled)
         return part, [move.step(part, streams[block]) for _ in range(sweeps) for move in moves]
 
     order = [block for block in sorted(range(processors), key=lambda block: -len(by_block[block])) if len(by_block[block])]

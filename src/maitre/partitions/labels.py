@@ -43,8 +43,23 @@ def numbered_by_size(labels: Any) -> Ints:
     return number[codes]
 
 
+def canonical_slots_of(labels: Any) -> Slots:
+    """`canonical` as a new array of 32-bit numbers."""
+    values = np.asarray(labels)
+    if values.ndim != 1 or values.dtype.kind not in "iu" or not len(values) or int(values.max()) >= 4 * len(values) + 64:
+        return canonical(values).astype(np.int32)
+    copy: Slots = values.astype(np.int32)
+    renumber(copy, int(copy.max()) + 1)
+    return copy
+
+
+def renumber(slots: Slots, capacity: int) -> None:
+    """`canonical` in place, for labels below `capacity`."""
+    _canonical_slots(slots, np.full(max(capacity, 1), -1, dtype=np.int64), slots)
+
+
 @compiled
-def _canonical_slots(slots: Slots, names: Ints, result: Ints) -> None:
+def _canonical_slots(slots: Slots, names: Ints, result: Any) -> None:
     n_named = 0
     for i in range(len(slots)):
         k = slots[i]

@@ -121,7 +121,8 @@ class ClusterState(State):
         counted = {"cluster sizes": self.sizes[slots], "number of clusters": self.n_clusters}
         if not self.collapsed:
             return counted
-        some = np.linspace(0, self.model.n - 1, min(self.model.n, 20)).astype(np.int64)
+        n = self.model.n if self.model.pool is None else len(self.model.pool)
+        some = np.linspace(0, n - 1, min(n, 20)).astype(np.int64)
         summary = self.run(slot_summary, self.capacity, some, np.zeros((self.capacity, 1 + len(some))), np.zeros(self.capacity))
         return counted | {"statistics": summary[slots], "log joint": self.log_joint}
 

@@ -5,25 +5,27 @@ Clusters live in *slots*; a slot's number means nothing. Labels leave the state 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
+from maitre.families.slots import with_own_scratch, with_points
 from maitre.families.statistics import supports
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
 from maitre.numerics.compilation import compiled, compiled_form_of
-from maitre.partitions.labels import canonical, canonical_slots
+from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber
 from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.base import Values, Variable
 from maitre.states.clusters import ClusterState, derive_some, move_all, seat_all
-from maitre.states.regions import Regions
+from maitre.states.regions import POINTS_READ, Piece, Regions, gather_all, granule_size
 
 MANY_POINTS = 50_000  # from which on moves that redraw all points at once win
 _FOR_PARALLEL_MOVES = ("log_marginal", "merge", "n_parameters", "draw_parameters", "log_likelihood")
+_GRANULES_ON_DISK = 128
 _COMMIT_AFTER = 10  # changes of seat per point after which a commit is worth its cost: sums have drifted
 _SPARE_SLOTS = 2
 
@@ -53,7 +55,7 @@ class MixtureState(ClusterState):
 
     def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None) -> None:
         super().__init__(model, compiled, values)
-        self.labels: Slots = canonical(labels).astype(np.int32)
+        self.labels: Slots = canonical_slots_of(labels)
         self._log_w_probe: Floats = np.zeros(0)
         self._regions: Regions | None = None
         self._build(_room_for(int(self.labels.max(initial=-1)) + 1))
@@ -79,16 +81,18 @@ class MixtureState(ClusterState):
     @classmethod
     def auto_moves(cls, model: Model) -> str:
         """The family's own choice; for many points under a Dirichlet process, if the family can, moves that redraw all points at once."""
+        if not model.in_memory:
+            return "parallel"
         parallel = model.n >= MANY_POINTS and isinstance(model.prior, DirichletProcess) and supports(model.family.statistics, *_FOR_PARALLEL_MOVES)
         return "parallel" if parallel else model.family.MOVES
 
     def variables(self) -> dict[str, Any]:
         """Labels and hyper-parameters."""
-        return {"labels": self.canonical_labels().astype(np.int32), **super().variables()}
+        return {"labels": canonical_slots_of(self.labels), **super().variables()}
 
     def commit(self) -> None:
         """Slots in canonical order, as many as the number of clusters asks for; statistics and log joint from scratch."""
-        self.labels = self.canonical_labels().astype(np.int32)
+        renumber(self.labels, self.capacity)
         self._build(_room_for(self.n_clusters))
         self.log_joint = self.compute_log_joint()
 
@@ -131,9 +135,39 @@ class MixtureState(ClusterState):
 
     def rebuild(self) -> None:
         """Sizes and statistics from the labels alone: rounding errors of many updates go away."""
-        self._count(np.bincount(self.labels[self.labels >= 0], minlength=self.capacity))
-        self.run(seat_all, self.labels, self.capacity)
+        if self.model.in_memory:
+            self._count(np.bincount(self.labels[self.labels >= 0], minlength=self.capacity))
+            self.run(seat_all, self.labels, self.capacity)
+        else:
+            self._rebuild_from_disk()
         self.changes = 0
+
+    def _rebuild_from_disk(self) -> None:
+        regions = self.regions()
+
+        def task(region: int) -> Ints:
+            counts = np.zeros(self.capacity, dtype=np.int64)
+            regions.clear(self, region)
+            for piece in self.pieces(regions.ranges[region]):
+                run = gather_all if self.compiled else gather_all.python
+                run(regions.writer(piece), region * regions.capacity, self.labels, piece.begin, piece.end, piece.base, counts)
+            return counts
+
+        counts = self.engine.map(task, range(regions.n_regions))
+        regions.hand_over(self, sum(counts, np.zeros(self.capacity, dtype=np.int64)))
+
+    def pieces(self, where: tuple[int, int], wanted: Callable[[int, int], bool] = lambda begin, end: True) -> Iterator[Piece]:
+        """The points of a range with the statistics to score them by: at once, or a block after the other, of those that are wanted, if they stay on disk."""
+        begin, end = where
+        if self.model.in_memory:
+            yield Piece(with_own_scratch(self.statistics), None, begin, end, 0)
+            return
+        step = self.granule * max(1, POINTS_READ // self.granule)
+        for first in range(begin, end, step):
+            last = min(end, first + step)
+            if wanted(first, last):
+                points = self.model.points_between(first, last)
+                yield Piece(with_points(self.statistics, points), points, first, last, first)
 
     def adopt(self, sizes: Ints, slots: Sequence[int] | None = None) -> None:
         """After labels and the raw statistics of these slots, by default all, have been replaced: all that follows from them."""
@@ -162,10 +196,15 @@ class MixtureState(ClusterState):
         self.log_join: Floats = np.full(self.capacity, -np.inf)
         self.log_join[occupied] = self.prior.log_w(self.sizes[occupied] + 1) - self.prior.log_w(self.sizes[occupied])
 
-    def regions(self, granule: int) -> Regions:
+    @property
+    def granule(self) -> int:
+        """Points that share a coin and a stream of random numbers in passes over all points; of very many on disk, those that are read together."""
+        return granule_size(self.model.n) if self.model.in_memory or self.model.n < _GRANULES_ON_DISK * POINTS_READ else POINTS_READ
+
+    def regions(self) -> Regions:
         """Room for passes over all points that are shared between threads; kept from one pass to the next."""
         if self._regions is None or not self._regions.fits(self):
-            self._regions = Regions(self, granule)
+            self._regions = Regions(self, self.granule)
         return self._regions
 
     def make_room(self, at_least: int = 0) -> None:

@@ -6,18 +6,21 @@ How many ranges there are follows from the numbers of points and slots alone, an
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from maitre.families.slots import copy_slots, slot_bytes, with_own_scratch
-from maitre.families.statistics import clear, merge, settle
-from maitre.numerics.arrays import Ints
+from maitre.families.slots import copy_slots, slot_bytes, with_own_scratch, with_points
+from maitre.families.statistics import clear, gather, merge, settle
+from maitre.numerics.arrays import Ints, Slots
 from maitre.numerics.compilation import kernel
 
 _POINTS = 65_536  # of a range, at least
 _MOST = 64
 _BYTES = 2**26  # of all slots together, at most
+POINTS_READ = 1 << 15  # from disk at once
+_GRANULES = 16_384  # at least, if there are as many points
+_LARGEST = 8192
 
 
 @kernel
@@ -37,6 +40,29 @@ def merge_regions(s: Any, slots: Ints, capacity: int, n_regions: int) -> None:
                 merge(s, k, region * capacity + k)
 
 
+@kernel
+def gather_all(s: Any, offset: int, labels: Slots, begin: int, end: int, base: int, counts: Ints) -> None:
+    """The points from `begin` to `end` are gathered in the slots of their labels, numbered from `offset` on, and counted."""
+    for i in range(begin, end):
+        gather(s, offset + np.int64(labels[i]), i - base)
+        counts[labels[i]] += 1
+
+
+class Piece(NamedTuple):
+    """The points from `begin` to `end`; point i is i − `base` in `statistics`. `points` are the encoded ones, if they came from disk."""
+
+    statistics: Any
+    points: Any
+    begin: int
+    end: int
+    base: int
+
+
+def granule_size(n: int) -> int:
+    """Points that share a coin and a stream of random numbers: few, so that coins fall freely even if the points are sorted; more where there are very many."""
+    return min(max(n // _GRANULES, 1), _LARGEST)
+
+
 class Regions:
     """Ranges of the points, and `parts`: as many times the state's slots. `ranges[r]` is (first point, last point + 1), both multiples of `granule` but for the end."""
 
@@ -53,11 +79,13 @@ class Regions:
         """Whether a state, since grown, can still use it."""
         return bool(self.capacity == state.capacity)
 
-    def cleared(self, state: Any, region: int, slots: Any = None) -> Any:
-        """The parts with work space for one thread; these slots of a region, by default all, are emptied."""
-        own = with_own_scratch(self.parts)
-        (clear_slots if state.compiled else clear_slots.python)(own, self._all(slots), region * self.capacity)
-        return own
+    def clear(self, state: Any, region: int, slots: Any = None) -> None:
+        """Empty these slots of a region, by default all."""
+        (clear_slots if state.compiled else clear_slots.python)(with_own_scratch(self.parts), self._all(slots), region * self.capacity)
+
+    def writer(self, piece: Piece) -> Any:
+        """The parts, to gather the points of a piece in."""
+        return with_own_scratch(self.parts) if piece.points is None else with_points(self.parts, piece.points)
 
     def hand_over(self, state: Any, sizes: Ints, slots: Any = None) -> None:
         """What the regions have gathered in these slots, merged in order, becomes the state's clusters; `sizes` is how many points each slot has."""

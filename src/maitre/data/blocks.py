@@ -1,0 +1,189 @@
+"""Matrices that stay where they are, on disk, and are read a block of rows at a time.
+
+A NumPy file (or a memory map of one), a Zarr array and a Parquet file become `Blocks`: as much of a matrix as statistics over blocks of rows need. Files are read by
+position, so several threads may read at once, and a memory map's pages never pile up in the process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from maitre.numerics.arrays import Floats, Ints
+
+
+class Blocks(ABC):
+    """A matrix of numbers, one row per point, of which `matrix[begin:end]` and `matrix[points]` read some rows as float64."""
+
+    shape: tuple[int, int]
+    ndim = 2
+    names: list[Any] | None = None
+    location: str  # a path
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Floats:
+        if isinstance(rows, slice):
+            begin, end, step = rows.indices(len(self))
+            return self.read(begin, max(begin, end))[::step]
+        points = np.asarray(rows)
+        points = np.flatnonzero(points) if points.dtype == bool else points.astype(np.int64)
+        return self._picked(np.where(points < 0, points + len(self), points))
+
+    @abstractmethod
+    def read(self, begin: int, end: int) -> Floats:
+        """Rows from `begin` to `end`."""
+
+    def _picked(self, points: Ints) -> Floats:
+        """Rows by number, read in stretches that lie close together."""
+        found, order = np.empty((len(points), self.shape[1])), np.argsort(points, kind="stable")
+        sorted_points = points[order]
+        cuts = np.flatnonzero(np.diff(sorted_points) > _GAP) + 1
+        for stretch in np.split(np.arange(len(points)), cuts) if len(points) else []:
+            for part in np.array_split(stretch, -(-len(stretch) * _GAP // _ROWS_AT_ONCE)):
+                if len(part):
+                    first = sorted_points[part[0]]
+                    found[order[part]] = self.read(first, sorted_points[part[-1]] + 1)[sorted_points[part] - first]
+        return found
+
+
+_GAP = 64  # rows that are rather read than skipped
+_ROWS_AT_ONCE = 1 << 18
+
+
+class FileBlocks(Blocks):
+    """Rows of numbers in a file, one after the other from `offset` on."""
+
+    def __init__(self, path: str | os.PathLike[str], dtype: Any, shape: Sequence[int], offset: int) -> None:
+        self.location, self.dtype, self.offset = os.path.abspath(path), np.dtype(dtype), offset
+        self.one_dimensional = len(shape) == 1
+        self.shape = (int(shape[0]), 1 if self.one_dimensional else int(shape[1]))
+        self._file = os.open(self.location, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            os.close(self._file)
+
+    def read(self, begin: int, end: int) -> Floats:
+        raw = np.empty((end - begin, self.shape[1]), dtype=self.dtype)
+        view: Any = memoryview(raw.reshape(-1).view(np.uint8).data)
+        width = self.dtype.itemsize * self.shape[1]
+        done = 0
+        while done < len(view):
+            got = os.preadv(self._file, [view[done:]], self.offset + begin * width + done)
+            if got == 0:
+                raise ValueError(f"'{self.location}' ends before row {end}: it has become shorter while it was read")
+            done += got
+        return np.asarray(raw, dtype=np.float64)
+
+
+class ZarrBlocks(Blocks):
+    """The rows of a Zarr array."""
+
+    def __init__(self, array: Any, location: str) -> None:
+        self.array, self.location = array, location
+        self.shape = (int(array.shape[0]), int(array.shape[1]) if array.ndim > 1 else 1)
+
+    def read(self, begin: int, end: int) -> Floats:
+        return np.ascontiguousarray(np.asarray(self.array[begin:end], dtype=np.float64).reshape(end - begin, self.shape[1]))
+
+
+class ParquetBlocks(Blocks):
+    """The rows of a Parquet file whose columns are numbers; the row group read last is kept for each thread."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self.location = os.path.abspath(path)
+        with pq.ParquetFile(self.location) as file:
+            metadata, schema = file.metadata, file.schema_arrow
+            self.starts = np.cumsum([0] + [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)])
+        text = next((field.name for field in schema if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))), None)
+        if text is not None:
+            raise ValueError(f"column {text!r} of '{path}' is not made of numbers: only tables of numbers can be read block by block")
+        self.names = list(schema.names)
+        self.shape = (int(self.starts[-1]), len(self.names))
+        self._here = threading.local()
+
+    def _group(self, group: int) -> Floats:
+        import pyarrow.parquet as pq
+
+        if getattr(self._here, "group", -1) != group:
+            if not hasattr(self._here, "file"):
+                self._here.file = pq.ParquetFile(self.location)
+            table = self._here.file.read_row_group(group, use_threads=False)
+            self._here.values = np.column_stack([column.to_numpy(zero_copy_only=False).astype(np.float64) for column in table.combine_chunks().columns])
+            self._here.group = group
+        return self._here.values
+
+    def read(self, begin: int, end: int) -> Floats:
+        first, last = (int(np.searchsorted(self.starts, row, side="right")) - 1 for row in (begin, max(begin, end - 1)))
+        parts = [self._group(g)[max(0, begin - self.starts[g]) : end - self.starts[g]] for g in range(first, last + 1)]
+        return np.ascontiguousarray(np.concatenate(parts))
+
+
+class ColumnBlocks(Blocks):
+    """Some of the columns of others."""
+
+    def __init__(self, blocks: Blocks, columns: Sequence[int]) -> None:
+        self.blocks, self.columns, self.location = blocks, list(columns), blocks.location
+        self.shape = (blocks.shape[0], len(self.columns))
+        self.names = None if blocks.names is None else [blocks.names[c] for c in self.columns]
+
+    def read(self, begin: int, end: int) -> Floats:
+        return np.ascontiguousarray(self.blocks.read(begin, end)[:, self.columns])
+
+
+def open_blocks(path: str | os.PathLike[str]) -> Blocks:
+    """A matrix on disk: a .npy file, a Parquet file of numbers, or a .zarr folder.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "points.npy"
+    >>> np.save(file, np.arange(6.0).reshape(3, 2))
+    >>> open_blocks(file)[1:3].tolist()
+    [[2.0, 3.0], [4.0, 5.0]]
+    """
+    kind = Path(path).suffix.lower()
+    if kind == ".parquet":
+        return ParquetBlocks(path)
+    if kind == ".zarr" or Path(path).is_dir():
+        import zarr
+
+        return _of_zarr(zarr.open_array(str(path), mode="r"), os.path.abspath(path))
+    with open(path, "rb") as file:
+        version = npy.read_magic(file)
+        shape, fortran, dtype = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
+        offset = file.tell()
+    if fortran or dtype.kind not in "biuf" or not 1 <= len(shape) <= 2:
+        raise ValueError(f"'{path}' has shape {shape} of {dtype}{', column by column' if fortran else ''}; expected rows of numbers, one after the other")
+    return FileBlocks(path, dtype, shape, offset)
+
+
+def blocks_of(data: Any) -> Blocks | None:
+    """Data that should stay on disk: a memory map of rows, or a Zarr array; None for all others."""
+    if isinstance(data, Blocks):
+        return data
+    if isinstance(data, np.memmap) and data.filename is not None and data.flags.c_contiguous and data.dtype.kind in "biuf" and 1 <= data.ndim <= 2:
+        base = data
+        while isinstance(base.base, np.memmap):
+            base = base.base
+        return FileBlocks(data.filename, data.dtype, data.shape, base.offset + (data.ctypes.data - base.ctypes.data))
+    kind = f"{type(data).__module__}.{type(data).__name__}"
+    if kind.startswith("zarr.") and hasattr(data, "chunks"):
+        return _of_zarr(data, str(getattr(data, "store_path", "")).removeprefix("file://"))
+    return None
+
+
+def _of_zarr(array: Any, location: str) -> ZarrBlocks:
+    if array.dtype.kind not in "biuf" or not 1 <= array.ndim <= 2:
+        raise ValueError(f"the Zarr array has shape {array.shape} of {array.dtype}; expected rows of numbers")
+    return ZarrBlocks(array, location)
