@@ -41,11 +41,11 @@ def sample(
 
     Parameters
     ----------
-    data : array, table or sparse matrix, one row per point.
+    data : array, table or sparse matrix, one row per point. Memory maps and Zarr arrays stay on disk (`maitre.data.blocks`).
     family : component model, or its name; by default chosen from the types of the columns (`maitre.families.auto.choose_family`).
     prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled. For points in space or time see
         `maitre.priors.DistanceDependent`.
-    moves : names joined by "+", or move objects; "auto" is the best choice for the family.
+    moves : names joined by "+", or move objects; "auto" is the best choice for the family, and "parallel" for 50,000 points or more.
     draws, burn_in : iterations kept and dropped, per chain; by default 150,000 visits to points each, between 15 and 1000.
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.

@@ -1,0 +1,120 @@
+"""Matrices that stay on disk: the same rows, and the same chain, as from memory."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import zarr
+
+import maitre as mt
+from maitre.data.blocks import ColumnBlocks, FileBlocks, ParquetBlocks, ZarrBlocks, blocks_of, open_blocks
+from maitre.data.files import open_table
+from maitre.data.rows import BlockRows, as_data
+from maitre.model import Model
+from maitre.states.mixture import MixtureState
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(5000, 2)) + 6.0 * RNG.integers(0, 3, size=(5000, 1))
+
+
+def written(folder, kind, x=X):
+    if kind == "npy":
+        np.save(folder / "x.npy", x)
+        return folder / "x.npy"
+    if kind == "parquet":
+        pd.DataFrame(x, columns=["a", "b"]).to_parquet(folder / "x.parquet", row_group_size=700)
+        return folder / "x.parquet"
+    zarr.save_array(str(folder / "x.zarr"), x)
+    return folder / "x.zarr"
+
+
+@pytest.mark.parametrize(("kind", "form"), [("npy", FileBlocks), ("parquet", ParquetBlocks), ("zarr", ZarrBlocks)])
+def test_rows_are_those_of_the_matrix(tmp_path, kind, form):
+    blocks = open_blocks(written(tmp_path, kind))
+    assert isinstance(blocks, form)
+    assert blocks.shape == X.shape
+    points = np.array([4999, 3, 700, 699, 3, -1])
+    for rows in (slice(0, 5000), slice(650, 2150), slice(10, 10), points):
+        np.testing.assert_array_equal(blocks[rows], X[rows])
+    np.testing.assert_array_equal(ColumnBlocks(blocks, [1])[20:30], X[20:30, 1:])
+
+
+def test_other_types_become_numbers(tmp_path):
+    for values in (np.arange(10, dtype=np.int16), np.linspace(0, 1, 12, dtype=np.float32).reshape(6, 2)):
+        np.save(tmp_path / "x.npy", values)
+        np.testing.assert_array_equal(open_blocks(tmp_path / "x.npy")[:], values.reshape(len(values), -1).astype(float))
+
+
+def test_parts_of_memory_maps(tmp_path):
+    file = written(tmp_path, "npy")
+    part = np.load(file, mmap_mode="r")[100:200]
+    np.testing.assert_array_equal(blocks_of(part)[5:50], X[105:150])
+    assert blocks_of(np.load(file, mmap_mode="r")[:, 1:]) is None  # not rows one after the other: read like any array
+    assert blocks_of(np.load(file)) is None
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "zarr"])
+def test_the_chain_is_the_one_from_memory(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr("maitre.states.mixture.POINTS_READ", 512)
+    monkeypatch.setattr("maitre.states.mixture._GRANULES_ON_DISK", 10**6)
+    monkeypatch.setattr("maitre.states.regions._POINTS", 1000)
+    options = {"family": mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), "moves": "parallel", "draws": 4, "burn_in": 4, "chains": 1, "progress": False}
+    from_memory = mt.sample(X, **options)
+    from_disk = mt.sample(open_blocks(written(tmp_path, kind)), store=tmp_path / "run", **options)
+    assert not from_disk.model.in_memory
+    np.testing.assert_array_equal(np.asarray(from_disk.labels), from_memory.labels)
+    assert not any(file.stat().st_size > 40_000 for file in (tmp_path / "run").rglob("data*"))  # a path, no copy
+    longer = mt.resume(tmp_path / "run", draws=6, progress=False)
+    np.testing.assert_array_equal(np.asarray(longer.labels)[:, :4], from_memory.labels)
+
+
+def test_points_of_which_only_some_are_in_memory(tmp_path, monkeypatch):
+    """Proposals are built from a pool; passes over all points read the rest."""
+    monkeypatch.setattr("maitre.model.POOL", 300)
+    from maitre.model import pool_of
+
+    pool_of.cache_clear()
+    try:
+        model = Model.of(np.load(written(tmp_path, "npy"), mmap_mode="r"), mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), mt.priors.DirichletProcess(1.0))
+        assert len(model.encoded["x"]) < 310
+        state = MixtureState(model, np.zeros(5000, dtype=int))
+        from maitre.moves import Parallel
+        from maitre.numerics.rng import stream
+
+        move, rng = Parallel(proposals=20), stream(0)
+        for _ in range(12):
+            move.step(state, rng)
+            state.audit()
+        assert 3 <= state.n_clusters < 12
+    finally:
+        pool_of.cache_clear()
+
+
+def test_what_needs_memory_says_so(tmp_path):
+    data = np.load(written(tmp_path, "npy"), mmap_mode="r")
+    with pytest.raises(ValueError, match="move 'gibbs' needs all points in memory, and the data stay on disk; those that do are 'parallel'"):
+        mt.sample(data, family="NormalInverseGamma", moves="gibbs", progress=False)
+    with pytest.raises(ValueError, match="init 'kmeans' needs all points in memory"):
+        mt.sample(data, family="NormalInverseGamma", init="kmeans", progress=False)
+    bad = X.copy()
+    bad[4321, 1] = np.nan
+    (tmp_path / "bad").mkdir()
+    with pytest.raises(ValueError, match="row 4321, column 1 is nan"):
+        Model.of(open_blocks(written(tmp_path / "bad", "npy", bad)))
+    assert Model.of(data, "NormalInverseGamma", "PitmanYor").in_memory  # moves for other priors want the points at hand: they are read
+
+
+def test_large_files_are_not_read(tmp_path, monkeypatch):
+    file = written(tmp_path, "npy")
+    assert isinstance(open_table(file), np.ndarray)
+    monkeypatch.setattr("maitre.data.files.LARGE", 1000)
+    rows = as_data(open_table(file))
+    assert isinstance(rows, BlockRows)
+    assert isinstance(as_data(open_table(written(tmp_path, "zarr"))), BlockRows)
+    np.testing.assert_array_equal(rows.column(1), X[:, 1])
+    assert rows.fingerprint() == as_data(open_table(file)).fingerprint()
+    pd.DataFrame({"c": ["x", "y"]}).to_parquet(tmp_path / "text.parquet")
+    with pytest.raises(ValueError, match=r"column 'c' of .* is not made of numbers"):
+        open_blocks(tmp_path / "text.parquet")
+    np.save(tmp_path / "columns.npy", np.asfortranarray(X))
+    with pytest.raises(ValueError, match="column by column"):
+        open_blocks(tmp_path / "columns.npy")
