@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from maitre.families.slots import take_slots
+from maitre.families.slots import copy_slots
 from maitre.families.statistics import add, clear, derive, log_predictive_all, merge, refresh
 from maitre.model import Model
 from maitre.moves.gibbs import NOT_A_NUMBER
@@ -191,7 +191,7 @@ class Particles:
         slots = np.concatenate([[0], np.unique(self._held())]).astype(np.int64)
         capacity = padded(2 * len(slots) + 2 * len(self.clusters))
         before, self.statistics = self.statistics, self.model.family.allocate(self.model.encoded, capacity)
-        take_slots(self.statistics, before, slots)
+        copy_slots(before, self.statistics, slots, np.arange(len(slots)))
         self._run(derive_some, np.arange(capacity))
         names = np.zeros(slots[-1] + 1, dtype=np.int32)
         names[slots] = np.arange(len(slots))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maitre.engines.base import Engine
-from maitre.families.slots import take_slots, with_own_slots
+from maitre.families.slots import copy_slots, with_own_slots
 from maitre.families.statistics import add, clear, log_predictive_all, log_predictive_without, refresh, remove
 from maitre.moves.gibbs import NOT_A_NUMBER
 from maitre.numerics.arrays import Floats, Ints, padded
@@ -80,7 +80,7 @@ def _swept(state: MixtureState, points: Ints, rng: RngState) -> tuple[Ints, Ints
         if begin == len(points):
             return points, labels
         before, s = s, state.family.allocate(state.model.encoded, padded(2 * room))
-        take_slots(s, before, np.arange(room))
+        copy_slots(before, s, np.arange(room))
         (derive_some if state.compiled else derive_some.python)(s, np.arange(padded(2 * room)))
         sizes = np.pad(sizes, (0, padded(2 * room) - room))
         log_join = np.pad(log_join, (0, padded(2 * room) - room), constant_values=-np.inf)

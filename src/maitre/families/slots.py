@@ -144,12 +144,12 @@ def _fresh_scratch(part: Any) -> dict[str, Any]:
     return {name: np.full_like(getattr(part, name), mark.fill) for name, mark in roles(type(part)).scratch.items()}
 
 
-def copy_slots(source: Any, target: Any, slots: Ints) -> None:
-    """The raw statistics of some slots of one run-time state into the same ones of another; the target needs `derive` afterwards."""
+def copy_slots(source: Any, target: Any, slots: Ints, into: Ints | None = None) -> None:
+    """The raw statistics of some slots of one run-time state into the same ones of another, or `into` others; the target needs `derive` afterwards."""
     for one, other in zip(parts_of(source), parts_of(target), strict=True):
         for name, mark in roles(type(one)).slots.items():
-            where = slots if mark.axis == 0 else (..., slots)
-            getattr(other, name)[where] = getattr(one, name)[where]
+            here, there = (which if mark.axis == 0 else (..., which) for which in (slots, slots if into is None else into))
+            getattr(other, name)[there] = getattr(one, name)[here]
 
 
 def slot_bytes(s: Any, n_slots: int) -> int:
@@ -186,17 +186,6 @@ def fractional(s: Any) -> Any:
         return s._replace(parts=tuple(fractional(part) for part in s.parts))
     slots = roles(type(s)).slots if declares_roles(s) else ()
     return s._replace(**{name: np.zeros(getattr(s, name).shape) for name in slots})
-
-
-def take_slots(s: Any, other: Any, slots: Ints) -> None:
-    """The raw statistics of some slots of `other` into the first slots of `s`, in the order given; `derive` afterwards."""
-    for part, source in zip(parts_of(s), parts_of(other), strict=True):
-        for name, mark in roles(type(part)).slots.items():
-            target, values = getattr(part, name), getattr(source, name)
-            if mark.axis == 0:
-                target[: len(slots)] = values[slots]
-            else:
-                target[..., : len(slots)] = values[..., slots]
 
 
 def joined_points(statistics: type, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -60,13 +60,12 @@ class Parallel(Move):
         self.REMEMBERS = ("settled",) if proposals is None else ()  # type: ignore[misc]
         self.settled: int | None = None  # how many proposals, once burn-in is over
         self._share: float | None = None  # of burn-in that is done
-        self._frozen = False
 
     def burn_in(self, share: float) -> None:
         self._share = share
 
     def freeze(self) -> None:
-        self._share, self._frozen = None, True
+        self._share = None
 
     def step(self, state: MixtureState, rng: RngState) -> Report:
         if self._share == 0.0 and self.warm_up:
