@@ -36,15 +36,15 @@ class Model:
     pool: Ints | None = None  # of data that stay on disk, the points that `encoded` holds
 
     @classmethod
-    def of(cls, data: Any, family: Family | str | None = None, prior: Prior | str | None = None, given: Family | None = None) -> Model:
-        """Validate and encode the data, and fill in the family's defaults; a model is what it is."""
+    def of(cls, data: Any, family: Family | str | None = None, prior: Prior | str | None = None, given: Family | None = None, on_disk: bool = False) -> Model:
+        """Validate and encode the data, and fill in the family's defaults; a model is what it is. `on_disk`: data that are there may stay there."""
         if isinstance(data, Model):
             return data
         rows = as_data(data)
         family = as_family(family, rows)
         prior = as_prior(prior)
         prior.check_size(rows.n)
-        if isinstance(rows, BlockRows) and not (family.STREAMS and isinstance(prior, DirichletProcess)):
+        if isinstance(rows, BlockRows) and not (on_disk and family.STREAMS and isinstance(prior, DirichletProcess)):
             rows = rows.in_memory()
         valid = family.validate(rows.raw)
         filled = family.with_defaults(valid)

@@ -9,10 +9,11 @@ from typing import Any
 
 from maitre.chains.run import Conditions, new_run, posterior_of, resumed_run
 from maitre.chains.settings import Settings, seconds
+from maitre.data.rows import as_data
 from maitre.engines.sharing import ENGINES
 from maitre.families.base import Family
 from maitre.model import Model
-from maitre.moves import Move
+from maitre.moves import Move, stay_on_disk
 from maitre.numerics.arguments import one_of, truth, whole_number
 from maitre.posterior.folder import reading
 from maitre.posterior.posterior import Posterior
@@ -70,7 +71,8 @@ def sample(
     """
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
     conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress), _folder(store), truth("store_data", store_data))
-    return sample_model(Model.of(data, family, prior), settings, conditions)
+    rows = as_data(data)
+    return sample_model(Model.of(rows, family, prior, on_disk=stay_on_disk(moves, rows.n)), settings, conditions)
 
 
 def sample_model(model: Model, settings: Settings, conditions: Conditions) -> Posterior:

@@ -6,10 +6,12 @@ import pytest
 import zarr
 
 import maitre as mt
+from maitre.chains.starts import parse_init
 from maitre.data.blocks import ColumnBlocks, FileBlocks, ParquetBlocks, ZarrBlocks, blocks_of, open_blocks
 from maitre.data.files import open_table
 from maitre.data.rows import BlockRows, as_data
 from maitre.model import Model
+from maitre.moves import resolve, stay_on_disk
 from maitre.states.mixture import MixtureState
 
 RNG = np.random.default_rng(0)
@@ -74,7 +76,9 @@ def test_points_of_which_only_some_are_in_memory(tmp_path, monkeypatch):
 
     pool_of.cache_clear()
     try:
-        model = Model.of(np.load(written(tmp_path, "npy"), mmap_mode="r"), mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), mt.priors.DirichletProcess(1.0))
+        model = Model.of(
+            np.load(written(tmp_path, "npy"), mmap_mode="r"), mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), mt.priors.DirichletProcess(1.0), on_disk=True
+        )
         assert len(model.encoded["x"]) < 310
         state = MixtureState(model, np.zeros(5000, dtype=int))
         from maitre.moves import Parallel
@@ -89,18 +93,21 @@ def test_points_of_which_only_some_are_in_memory(tmp_path, monkeypatch):
         pool_of.cache_clear()
 
 
-def test_what_needs_memory_says_so(tmp_path):
+def test_what_needs_memory_says_so_or_reads(tmp_path):
     data = np.load(written(tmp_path, "npy"), mmap_mode="r")
+    model = Model.of(data, "NormalInverseGamma", on_disk=True)
     with pytest.raises(ValueError, match="move 'gibbs' needs all points in memory, and the data stay on disk; those that do are 'parallel'"):
-        mt.sample(data, family="NormalInverseGamma", moves="gibbs", progress=False)
+        resolve("gibbs", model)
     with pytest.raises(ValueError, match="init 'kmeans' needs all points in memory"):
-        mt.sample(data, family="NormalInverseGamma", init="kmeans", progress=False)
+        parse_init("kmeans", model)
+    assert Model.of(data, "NormalInverseGamma", "PitmanYor", on_disk=True).in_memory
+    assert Model.of(data, "NormalInverseGamma").in_memory  # as searches and approximations want it
+    assert [stay_on_disk(moves, n) for moves, n in (("parallel", 10), ("gibbs", 10**6), ("auto", 10_000), ("auto", 10**6))] == [True, False, False, True]
     bad = X.copy()
     bad[4321, 1] = np.nan
     (tmp_path / "bad").mkdir()
     with pytest.raises(ValueError, match="row 4321, column 1 is nan"):
-        Model.of(open_blocks(written(tmp_path / "bad", "npy", bad)))
-    assert Model.of(data, "NormalInverseGamma", "PitmanYor").in_memory  # moves for other priors want the points at hand: they are read
+        Model.of(open_blocks(written(tmp_path / "bad", "npy", bad)), on_disk=True)
 
 
 def test_large_files_are_not_read(tmp_path, monkeypatch):

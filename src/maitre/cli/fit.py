@@ -16,6 +16,7 @@ from maitre.data.files import open_table
 from maitre.data.rows import Rows, as_data
 from maitre.model import Model, as_family
 from maitre.moves import REGISTRY as MOVES
+from maitre.moves import stay_on_disk
 
 _SPACE, _SAMPLING = "Points in space or time", options.SAMPLING
 
@@ -107,7 +108,7 @@ def fit(
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
     chosen = as_family(family, data)
     partition_prior = space.prior(places.raw, concentration) if space.asked_for else named_prior(prior, concentration)
-    model = Model.of(data, chosen if fixed_scale else with_sampled_scale(chosen), partition_prior)
+    model = Model.of(data, chosen if fixed_scale else with_sampled_scale(chosen), partition_prior, on_disk=stay_on_disk(moves, data.n))
     run_job(
         Job(
             name=file.name,

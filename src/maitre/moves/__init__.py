@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from maitre.model import Model
 from maitre.moves.auxiliary import Auxiliary
@@ -20,6 +21,7 @@ from maitre.moves.superclusters import Superclusters
 from maitre.states import state_for
 from maitre.states.base import State
 from maitre.states.clusters import ClusterState
+from maitre.states.mixture import MANY_POINTS
 
 REGISTRY.update({move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks)})
 
@@ -48,6 +50,13 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     return composed
 
 
+def stay_on_disk(moves: Any, n: int) -> bool:
+    """Whether these moves can do without all n points in memory, and n is worth it."""
+    if isinstance(moves, str) and moves.strip() == "auto":
+        return n >= MANY_POINTS
+    return all(move.streams for move in named_moves(moves))
+
+
 def state_of(moves: Composed) -> type[State]:
     """The kind of state that the moves change."""
     return moves.shared[0].state
@@ -73,4 +82,5 @@ __all__ = [
     "check_move",
     "resolve",
     "state_of",
+    "stay_on_disk",
 ]

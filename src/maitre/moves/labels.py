@@ -222,7 +222,7 @@ def redraw_in_lanes(
         np.zeros(LANES, dtype=np.float32),
     )
     reach, chosen, near = np.ones(LANES, dtype=np.int32), np.empty(LANES, dtype=np.int32), np.empty(LANES, dtype=np.int32)
-    points, targets = np.empty(LANES, dtype=np.int64), np.empty(LANES)
+    points, targets, stays = np.empty(LANES, dtype=np.int64), np.empty(LANES), np.zeros(LANES, dtype=np.bool_)
     weights, scratch, candidates = np.empty(n_atoms), np.empty(n_atoms), np.empty(n_atoms, dtype=np.int64)
     single_weights = np.zeros(n_atoms, dtype=np.float32)
     if not slicing:
@@ -242,28 +242,30 @@ def redraw_in_lanes(
         while i < stop or (g == last and waiting > 0):
             if i < stop:
                 own: Any = np.int64(atom_of[labels[i]])
-                if own >= 0:
+                if own >= 0 or not slicing:  # points that stay take a lane as well: there are few
                     points[waiting] = i
-                    if slicing:
-                        reaching = draw_reach(log_weights, n_atoms, own, slice_words)
-                        reach[waiting], furthest = reaching, max(furthest, reaching)
-                    targets[waiting] = uniform(words)
-                    u[waiting] = targets[waiting]
+                    stays[waiting] = own < 0
+                    if own >= 0:
+                        if slicing:
+                            reaching = draw_reach(log_weights, n_atoms, own, slice_words)
+                            reach[waiting], furthest = reaching, max(furthest, reaching)
+                        targets[waiting] = uniform(words)
+                        u[waiting] = targets[waiting]
                     waiting += 1
-                elif not slicing:
-                    counts[labels[i]] += 1
-                    gather(parts, offset + np.int64(labels[i]), i - base)
                 i += 1
             if waiting == LANES or (waiting > 0 and i >= stop and g == last):
                 n_choices = furthest if slicing else n_atoms
-                if len(turned) > 0:
-                    fill_features(s, points, base, waiting, turned.T)
-                else:
-                    fill_features(s, points, base, waiting, features)
-                score_lanes(coefficients, single_weights, features, turned, largest, n_choices, scores, error)
-                choose_lanes(scores, n_choices, reach, slicing, u, error, top, total, sums, goal, chosen, near)
+                if n_choices > 0:
+                    if len(turned) > 0:
+                        fill_features(s, points, base, waiting, turned.T)
+                    else:
+                        fill_features(s, points, base, waiting, features)
+                    score_lanes(coefficients, single_weights, features, turned, largest, n_choices, scores, error)
+                    choose_lanes(scores, n_choices, reach, slicing, u, error, top, total, sums, goal, chosen, near)
                 for t in range(waiting):
                     point = points[t]
+                    if stays[t]:
+                        continue
                     k = np.int64(chosen[t])  # type: ignore[assignment]
                     if near[t] != 0:
                         rechecked += 1

@@ -27,6 +27,7 @@ import numpy as np
 
 from maitre.data.rows import KINDS, Rows, TableRows, as_data
 from maitre.model import Model
+from maitre.moves import stay_on_disk
 from maitre.posterior.commits import (
     COMMIT,
     ChainProgress,
@@ -386,10 +387,10 @@ def _read_configuration(path: Path, commit: Commit, data: Any) -> Configuration:
         with np.load(generation / "arrays.npz", allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     parts = {name: restored(body["model"][name], arrays) for name in ("family", "given", "prior")}
-    model = Model.of(_read_data(generation, body["data"], arrays, data), parts["family"], parts["prior"], given=parts["given"])
-    return Configuration(
-        model, class_at(body["state"]), restored(body["settings"], arrays), restored(body["public"], arrays), body["exact"], restored(body["notes"], arrays)
-    )
+    settings, rows = restored(body["settings"], arrays), as_data(_read_data(generation, body["data"], arrays, data))
+    on_disk = bool(settings) and "moves" in settings and stay_on_disk(settings["moves"], rows.n)
+    model = Model.of(rows, parts["family"], parts["prior"], given=parts["given"], on_disk=on_disk)
+    return Configuration(model, class_at(body["state"]), settings, restored(body["public"], arrays), body["exact"], restored(body["notes"], arrays))
 
 
 def _read_data(generation: Path, entry: dict[str, Any], arrays: dict[str, Any], data: Any) -> Rows:
