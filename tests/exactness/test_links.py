@@ -73,7 +73,7 @@ def test_one_link_steps_are_exact_for_every_prior(name, n):
 
 
 @pytest.mark.parametrize("name", ["asymmetric", "sequential", "neighbours"])
-@pytest.mark.parametrize("patience", [2, 4])
+@pytest.mark.parametrize("patience", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_groups_that_move_point_by_point(name, patience, monkeypatch):
     """Where few points sit behind one, their factors are products of predictives."""
     monkeypatch.setattr(mt.families.KnownCovarianceGaussian, "merge_cost", lambda self, encoded: patience)

@@ -46,7 +46,7 @@ def gaussian(n, prior):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("order", ["uniform", "scan"])
+@pytest.mark.parametrize("order", ["uniform", pytest.param("scan", marks=pytest.mark.long)])
 @pytest.mark.parametrize("prior", FIRST_AND_OTHERS, ids=str)
 def test_every_prior(prior, order, form):
     assert_invariant(*matrix_of(gaussian(3, prior), order=order, **FORMS[form]))
@@ -300,7 +300,7 @@ def test_climbing_respects_a_finite_prior_and_given_moves_are_not_shared_between
     np.testing.assert_array_equal(posterior.labels, again.labels)
 
 
-@pytest.mark.parametrize("slope", ["two_pass", 10])
+@pytest.mark.parametrize("slope", ["two_pass", pytest.param(10, marks=pytest.mark.long)])
 def test_a_finite_prior_and_a_slope_beyond_it(slope):
     model = gaussian(4, mt.priors.FiniteDirichlet(2, 1.0))
     assert_invariant(*matrix_of(model, slope=slope, epsilon=0.0))

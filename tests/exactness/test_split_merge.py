@@ -49,6 +49,7 @@ def test_every_prior_with_four_points(prior, method):
     assert_invariant(*matrix_of(Model.of(example.data[:4], example.family, prior), METHODS[method]))
 
 
+@pytest.mark.long
 def test_five_points():
     example = FAMILIES["NormalInverseGamma"].EXAMPLES[0]
     assert_invariant(*matrix_of(Model.of(example.data[:5], example.family, PRIORS["PitmanYor"].EXAMPLES[0]), -1))

@@ -112,7 +112,10 @@ def test_the_printed_global_step_fails_by_the_known_amount(augmented):
     assert (one_step, in_the_long_run) == pytest.approx((0.0688, 0.0303) if posterior else (0.0511, 0.0278), abs=5e-5)
 
 
-@pytest.mark.parametrize(("processors", "local", "n"), [(2, Gibbs(), 3), (7, Gibbs("systematic"), 3), (3, SplitMerge(), 3)])
+@pytest.mark.parametrize(
+    ("processors", "local", "n"),
+    [pytest.param(2, Gibbs(), 3, marks=pytest.mark.long), (7, Gibbs("systematic"), 3), pytest.param(3, SplitMerge(), 3, marks=pytest.mark.long)],
+)
 def test_the_move_leaves_the_posterior_invariant(processors, local, n):
     model, move = model_of(POSTERIOR, n), Superclusters(processors, local)
     exact = enumerate_posterior(model)

@@ -52,6 +52,7 @@ def test_slots_follow_the_number_of_tables():
     assert crowded.capacity < 150
 
 
+@pytest.mark.long
 def test_many_sweeps_do_not_drift():
     model = Model.of(X[:30], mt.families.NormalInverseWishart(0.0, 0.1, 3.0, 1.0), DistanceDependent.neighbours(PLACES[:30], k=5))
     state, rng = LinksState(model, np.arange(30)), stream(1)
