@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,17 +60,19 @@ class Model:
         """Encoded points of data that stay on disk."""
         return self.family.at_prior_means().encode(self.valid[begin:end])
 
-    def restricted(self, points: Ints, family: Family, prior: Prior) -> Model:
-        """Some of the points, in memory, under a family and prior of their own."""
-        if self.in_memory:
-            valid = None if self.data is None else _Later(lambda: self.family.validate(self.data.select(points).raw))  # type: ignore[union-attr]
-            return Model(family, prior, self.family.selected(self.encoded, points), len(points), valid=valid)
-        return Model(family, prior, self.family.at_prior_means().encode(self.valid[points]), len(points), valid=self.valid[points])
+    def restricted(self, points: Ints, family: Family, prior: Prior, with_data: bool = False) -> Model:
+        """Some of the points, in memory, under a family and prior of their own; `with_data` for moves that ask for `vectors`."""
+        if not self.in_memory:
+            valid = self.valid[points]
+            return Model(family, prior, self.family.at_prior_means().encode(valid), len(points), valid=valid)
+        rows = self.data.select(points) if with_data and self.data is not None else None
+        valid = None if rows is None else self.family.validate(rows.raw)
+        return Model(family, prior, self.family.selected(self.encoded, points), len(points), valid=valid)
 
     @cached_property
     def vectors(self) -> Any:
         """The data as a matrix with a row per point, dense or sparse, for methods that work with directions and distances."""
-        return self.family.vectors(self.valid.value if isinstance(self.valid, _Later) else self.valid, self.encoded)
+        return self.family.vectors(self.valid, self.encoded)
 
     def encoded_alike(self, new: Any) -> tuple[Any, int]:
         """New rows in the form the kernels read, and how many there are."""
@@ -80,18 +81,7 @@ class Model:
         return self.family.at_prior_means().encode(self.family.validate(rows.raw)), rows.n
 
 
-class _Later:
-    """Something that is made when it is first asked for."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-
-    @cached_property
-    def value(self) -> Any:
-        return self._make()
-
-
-@cache
+@lru_cache(maxsize=4)
 def pool_of(n: int) -> Ints:
     """A choice of points that depends on their number alone: all, or about 65,536."""
     return np.arange(n) if n <= POOL else np.unique(np.random.default_rng(n).integers(0, n, POOL))

@@ -1,7 +1,7 @@
 """Matrices that stay where they are, on disk, and are read a block of rows at a time.
 
 A NumPy file (or a memory map of one), a Zarr array and a Parquet file become `Blocks`: as much of a matrix as statistics over blocks of rows need. Files are read by
-position, so several threads may read at once, and a memory map's pages never pile up in the process.
+position, each block by itself, so several threads may read at once, and a memory map's pages never pile up in the process.
 """
 
 from __future__ import annotations
@@ -64,25 +64,14 @@ class FileBlocks(Blocks):
 
     def __init__(self, path: str | os.PathLike[str], dtype: Any, shape: Sequence[int], offset: int) -> None:
         self.location, self.dtype, self.offset = os.path.abspath(path), np.dtype(dtype), offset
-        self.one_dimensional = len(shape) == 1
-        self.shape = (int(shape[0]), 1 if self.one_dimensional else int(shape[1]))
-        self._file = os.open(self.location, os.O_RDONLY)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            os.close(self._file)
+        self.shape = (int(shape[0]), 1 if len(shape) == 1 else int(shape[1]))
 
     def read(self, begin: int, end: int) -> Floats:
-        raw = np.empty((end - begin, self.shape[1]), dtype=self.dtype)
-        view: Any = memoryview(raw.reshape(-1).view(np.uint8).data)
-        width = self.dtype.itemsize * self.shape[1]
-        done = 0
-        while done < len(view):
-            got = os.preadv(self._file, [view[done:]], self.offset + begin * width + done)
-            if got == 0:
-                raise ValueError(f"'{self.location}' ends before row {end}: it has become shorter while it was read")
-            done += got
-        return np.asarray(raw, dtype=np.float64)
+        width = self.shape[1]
+        raw = np.fromfile(self.location, self.dtype, (end - begin) * width, offset=self.offset + begin * width * self.dtype.itemsize)
+        if len(raw) < (end - begin) * width:
+            raise ValueError(f"'{self.location}' ends before row {end}: it has become shorter while it was read")
+        return np.asarray(raw.reshape(end - begin, width), dtype=np.float64)
 
 
 class ZarrBlocks(Blocks):

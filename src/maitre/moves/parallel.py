@@ -122,7 +122,7 @@ def _usual_number(state: MixtureState) -> int:
 
 def _restricted(state: MixtureState, points: Ints, labels: Any) -> MixtureState:
     """The state of some of the points alone, with their labels."""
-    model = state.model.restricted(points, state.family, DirichletProcess(float(state.prior.concentration)))
+    model = state.model.restricted(points, state.family, DirichletProcess(float(state.prior.concentration)), with_data=True)
     part = MixtureState(model, labels[points], state.compiled)
     part.engine = state.engine
     return part
