@@ -157,7 +157,7 @@ def log_ratio_written_out(state, members, left, b, theta, halves, n_clusters):
 
 @pytest.mark.parametrize("family", ["KnownCovarianceGaussian", "NormalInverseWishart", "GammaPoisson"])
 def test_the_ratio_of_a_label_free_split_is_that_of_target_and_densities(family, monkeypatch):
-    """For splits and merges alike, and whatever the labels, which cancel."""
+    """For splits and merges alike, and whatever the labels, which cancel. Two clusters parted anew: the ratio of two such ratios."""
     example = FAMILIES[family].EXAMPLES[0]
     model = Model.of(example.data[:5], example.family, DirichletProcess(0.8))
     kept = {}
@@ -169,7 +169,7 @@ def test_the_ratio_of_a_label_free_split_is_that_of_target_and_densities(family,
     monkeypatch.setattr(LabelFree, "_decide", keep)
     propose = label_free.propose.python
     monkeypatch.setattr(label_free.propose, "python", lambda s, *arguments: kept.update(rest=arguments[8], sides=arguments[9]) or propose(s, *arguments))
-    rng, checked = stream(5), {0: 0, 1: 0}
+    rng, checked = stream(5), {label_free.SPLIT: 0, label_free.MERGE: 0, label_free.ANEW: 0}
     while min(checked.values()) < 3:
         state = MixtureState(model, [0, 0, 1, 1, 0], compiled=False)
         move = LabelFree(state)
@@ -177,19 +177,21 @@ def test_the_ratio_of_a_label_free_split_is_that_of_target_and_densities(family,
         move.propose(1, rng)
         if "slots" not in kept:
             continue
-        first, second, merging, n_sample = (int(k) for k in kept["slots"])
+        first, second, kind, n_sample = (int(k) for k in kept["slots"])
         members = [i for i in range(5) if state.labels[i] in (first, second)]
         sample, sides = [int(i) for i in kept["rest"][:n_sample]], kept["sides"][:n_sample]
         halves = [[i for i, side in zip(sample, sides, strict=True) if side == half] for half in (0, 1)]
-        odds, first_stage, constant, total = kept["outcome"]
-        b = 1.0 / (1.0 + math.exp(-odds))
+        odds, first_stage, constant, total, present = kept["outcome"]
         log_r = constant + total
         assert first_stage == pytest.approx(log_r, abs=1e-12)  # every member was in the sample, so the first stage is all there is
-        n_before = 2 - merging
-        for left in ([members[0]], members[: len(members) // 2], members[1:]) if not merging else ([i for i in members if state.labels[i] == first],):
-            expected = log_ratio_written_out(state, members, left, b, move.theta, halves, n_before)
-            assert log_r == pytest.approx(expected, rel=1e-9, abs=1e-9)
-        checked[merging] += 1
+        now = [i for i in members if state.labels[i] == first]
+        against = 0.0
+        if kind == label_free.ANEW:
+            against = log_ratio_written_out(state, members, now, 1.0 / (1.0 + math.exp(-present)), move.theta[3:], halves, 1)
+        for left in (now,) if kind == label_free.MERGE else ([members[0]], members[: len(members) // 2], members[1:]):
+            expected = log_ratio_written_out(state, members, left, 1.0 / (1.0 + math.exp(-odds)), move.theta, halves, 2 if kind == label_free.SPLIT else 1)
+            assert log_r == pytest.approx(expected - against, rel=1e-9, abs=1e-9)
+        checked[kind] += 1
 
 
 def drawn(model, step, n, compiled=True):

@@ -158,7 +158,7 @@ class GammaPoissonStatistics(NamedTuple):
 
     def fill_features(s, points: Any, base: int, count: int, out: Any) -> None:
         fill_rows(s.x, points, base, count, out)
-        fill_rows(s.observed, points, base, count, out[:, s.x.shape[1] :])
+        fill_rows(s.observed, points, base, count, out[s.x.shape[1] :])
 
     def log_likelihood_of(s, theta: Floats, k: int) -> float:
         value = -s.base[k]

@@ -24,7 +24,7 @@ from maitre.data.validation import column_means, column_variances, dense_matrix,
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS
 from maitre.numerics.arguments import numbers_of_columns
-from maitre.numerics.arrays import Floats, accumulate_products, accumulate_row, fetch, fill_rows, four_products, padded, prefetch_row
+from maitre.numerics.arrays import Floats, Ints, accumulate_products, accumulate_row, fetch, fill_rows, four_products, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.elementary import fast_log
@@ -225,7 +225,7 @@ class KnownCovarianceStatistics(NamedTuple):
         n_dimensions = len(s.variance)
         fill_rows(s.x, points, base, count, out)
         for t in range(count):
-            out[t, n_dimensions] = 1.0
+            out[n_dimensions, t] = 1.0
 
     def gather(s, k: int, i: int) -> None:
         """Sums about the slot's first point (kept in `total_rest`): Σ(x − r) in `total`, squares in `square`."""
@@ -238,6 +238,33 @@ class KnownCovarianceStatistics(NamedTuple):
             gap = fetch(s.x, i, d) - fetch(s.total_rest, k, d)
             accumulate_row(s.total, k, d, gap)
             squares += gap * gap
+        s.square[k, 0] += squares
+
+    def gather_run(s, k: int, points: Ints, begin: int, end: int, base: int, room: Floats) -> None:
+        n_dimensions = len(s.variance)
+        if s.n[k] == 0.0:
+            for d in range(n_dimensions):
+                s.total_rest[k, d] = s.x[points[begin] - base, d]
+        s.n[k] += end - begin
+        squares = 0.0
+        if n_dimensions < 8:
+            for d in range(n_dimensions):
+                center, total = s.total_rest[k, d], 0.0
+                for t in range(begin, end):
+                    gap = s.x[points[t] - base, d] - center
+                    total += gap
+                    squares += gap * gap
+                s.total[k, d] += total
+        else:
+            for first in range(begin, end, 2):  # two points at a time
+                i, last = points[first] - base, first + 1 == end
+                j: Any = i if last else points[first + 1] - base
+                share = 0.0 if last else 1.0
+                for d in range(n_dimensions):
+                    center = fetch(s.total_rest, k, d)
+                    gap, other = fetch(s.x, i, d) - center, share * (fetch(s.x, j, d) - center)
+                    accumulate_row(s.total, k, d, gap + other)
+                    squares += gap * gap + other * other
         s.square[k, 0] += squares
 
     def settle(s, k: int) -> None:

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SLOTS, Points
-from maitre.families.statistics import add, log_predictive, log_predictive_raw, refresh
+from maitre.families.statistics import add, gather, log_predictive, log_predictive_raw, refresh
 from maitre.numerics.arguments import numbers_of_columns
-from maitre.numerics.arrays import Floats, accumulate, fetch, fetch_at, fill_rows, padded, prefetch_row
+from maitre.numerics.arrays import Floats, Ints, accumulate, fetch, fetch_at, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
 from maitre.numerics.elementary import digamma, fast_lgamma, fast_log
@@ -225,12 +225,12 @@ class NormalInverseGammaStatistics(NamedTuple):
         fill_rows(s.x, points, base, count, out)
         for d in range(n_dimensions):
             for t in range(count):
-                out[t, n_dimensions + d] = out[t, d] * out[t, d]
+                out[n_dimensions + d, t] = out[d, t] * out[d, t]
         if complete:
             for t in range(count):
-                out[t, 2 * n_dimensions] = 1.0
+                out[2 * n_dimensions, t] = 1.0
         else:
-            fill_rows(s.observed, points, base, count, out[:, 2 * n_dimensions :])
+            fill_rows(s.observed, points, base, count, out[2 * n_dimensions :])
 
     def gather(s, k: int, i: int) -> None:
         """Sums about the slot's first value (kept in `constants`): Σ(x − r) in `mean`, squares in `scatter`."""
@@ -243,6 +243,24 @@ class NormalInverseGammaStatistics(NamedTuple):
                 s.counts[k, d] += 1.0
                 s.mean[k, d] += gap
                 s.scatter[k, d] += gap * gap
+
+    def gather_run(s, k: int, points: Ints, begin: int, end: int, base: int, room: Floats) -> None:
+        n_dimensions = len(s.log_scale)
+        if len(s.observed) > 0 or n_dimensions >= 8:
+            for t in range(begin, end):
+                gather(s, k, points[t] - base)
+        else:
+            for d in range(n_dimensions):
+                if s.counts[k, d] == 0.0:
+                    s.constants[k, d] = s.x[points[begin] - base, d]
+                center, total, squares = s.constants[k, d], 0.0, 0.0
+                for t in range(begin, end):
+                    gap = s.x[points[t] - base, d] - center
+                    total += gap
+                    squares += gap * gap
+                s.counts[k, d] += end - begin
+                s.mean[k, d] += total
+                s.scatter[k, d] += squares
 
     def settle(s, k: int) -> None:
         for d in range(len(s.log_scale)):

@@ -22,7 +22,7 @@ from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
 from maitre.families.statistics import add, clear, derive, refresh
 from maitre.numerics.arguments import numbers_of_columns
-from maitre.numerics.arrays import Floats, Ints, accumulate_row, fetch_at, fill_rows, padded, prefetch_row
+from maitre.numerics.arrays import Floats, Ints, accumulate_row, fetch, fetch_at, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
 from maitre.numerics.elementary import digamma, fast_lgamma, fast_log
@@ -286,21 +286,13 @@ class NormalInverseWishartStatistics(NamedTuple):
         n_dimensions = s.x.shape[1]
         fill_rows(s.x, points, base, count, out)
         for t in range(count):
-            out[t, n_dimensions] = 1.0
-        if n_dimensions < 8:
-            f = n_dimensions + 1
-            for d in range(n_dimensions):
-                for e in range(d + 1):
-                    for t in range(count):
-                        out[t, f] = out[t, d] * out[t, e]
-                    f += 1
-        else:
-            for t in range(count):
-                i, f = points[t] - base, n_dimensions + 1
-                for d in range(n_dimensions):
-                    for e in range(d + 1):
-                        out[t, f + e] = s.x[i, d] * s.x[i, e]
-                    f += d + 1
+            out[n_dimensions, t] = 1.0
+        f = n_dimensions + 1
+        for d in range(n_dimensions):
+            for e in range(d + 1):
+                for t in range(count):
+                    out[f, t] = out[d, t] * out[e, t]
+                f += 1
 
     def gather(s, k: int, i: int) -> None:
         """Sums about the slot's first point (kept in `center`): Σ(x − r) in `mean`, products in `scatter`."""
@@ -317,6 +309,44 @@ class NormalInverseWishartStatistics(NamedTuple):
             s.mean[k, d] += gap
             for e in range(d + 1):
                 accumulate_row(scatter, d, e, gap * fetch_at(s.vector, e))
+
+    def gather_run(s, k: int, points: Ints, begin: int, end: int, base: int, room: Floats) -> None:
+        n_dimensions, count, scatter = s.x.shape[1], end - begin, s.scatter[k]
+        if s.n[k] == 0.0:
+            for d in range(n_dimensions):
+                s.center[d, k] = s.x[points[begin] - base, d]
+        s.n[k] += count
+        if n_dimensions < 8:
+            for d in range(n_dimensions):
+                center, total = s.center[d, k], 0.0
+                for t in range(count):
+                    gap = s.x[points[begin + t] - base, d] - center
+                    room[d, t] = gap
+                    total += gap
+                s.mean[k, d] += total
+                for e in range(d + 1):
+                    total = 0.0
+                    for t in range(count):
+                        total += room[d, t] * room[e, t]
+                    scatter[d, e] += total
+        else:
+            for d in range(n_dimensions):
+                s.vector[d] = s.center[d, k]
+            for first in range(begin, end, 4):  # four points at a time: each entry of the scatter is loaded and stored once for all of them
+                for t in range(4):
+                    if first + t < end:
+                        i = points[first + t] - base
+                        for d in range(n_dimensions):
+                            s.matrix[t, d] = s.x[i, d] - s.vector[d]
+                    else:
+                        for d in range(n_dimensions):
+                            s.matrix[t, d] = 0.0
+                for d in range(n_dimensions):
+                    a, b, c, f = s.matrix[0, d], s.matrix[1, d], s.matrix[2, d], s.matrix[3, d]
+                    s.mean[k, d] += (a + b) + (c + f)
+                    for e in range(d + 1):
+                        products = (a * fetch(s.matrix, 0, e) + b * fetch(s.matrix, 1, e)) + (c * fetch(s.matrix, 2, e) + f * fetch(s.matrix, 3, e))
+                        accumulate_row(scatter, d, e, products)
 
     def settle(s, k: int) -> None:
         n = s.n[k]

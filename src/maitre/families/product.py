@@ -34,6 +34,7 @@ from maitre.families.statistics import (
     expected_log_likelihood_all,
     fill_features,
     gather,
+    gather_run,
     log_bound,
     log_bound_given,
     log_likelihood,
@@ -200,12 +201,16 @@ class ProductStatistics(NamedTuple):
         first = 0
         for part in literal_unroll(s.parts):
             last = first + n_coefficients(part)
-            fill_features(part, points, base, count, out[:, first:last])
+            fill_features(part, points, base, count, out[first:last])
             first = last
 
     def gather(s, k: int, i: int) -> None:
         for part in literal_unroll(s.parts):
             gather(part, k, i)
+
+    def gather_run(s, k: int, points: Ints, begin: int, end: int, base: int, room: Floats) -> None:
+        for part in literal_unroll(s.parts):
+            gather_run(part, k, points, begin, end, base, room)
 
     def settle(s, k: int) -> None:
         for part in literal_unroll(s.parts):

@@ -35,8 +35,9 @@ For the sampler that redraws all points at once (`parallel`). If log F(x_i; θ) 
     set_coefficients(s, theta, a, k)     a[:, k] = A(θ)
     score_all(s, theta, a, i, n, out)    out[k] += log F(x_i; theta[k]) up to a term in x_i alone, for every k below n; sums over features that are mostly 0 use a (log_likelihood_all)
     dense_features(s)                    whether `fill_features` is there (no)
-    fill_features(s, points, base, count, out)   out[t, f] = φ_f of point points[t] − base for t < count
-    gather(s, k, i)                      point i joins slot k, which has been cleared and has only gathered points since (add) …
+    fill_features(s, points, base, count, out)   out[f, t] = φ_f of point points[t] − base for t < count
+    gather(s, k, i)                      point i joins slot k, which has been cleared and has only gathered points since (add)
+    gather_run(s, k, points, begin, end, base, room)   the same for the points points[begin:end] − base; `room` is work space, RUN_ROWS × BATCH (a loop) …
     settle(s, k)                         … after which the raw statistics are those of its points; `derive` is still to come (nothing)
     log_likelihood_of(s, theta, k)       Σ log F(x_i; θ) over the points of slot k, from its statistics (not a number: unknown)
 
@@ -179,6 +180,11 @@ def _add(s: Any, k: int, i: int) -> None:
     add(s, k, i)
 
 
+def _gather_run(s: Any, k: int, points: Any, begin: int, end: int, base: int, room: Any) -> None:
+    for t in range(begin, end):
+        gather(s, k, points[t] - base)
+
+
 def _unknown(s: Any, theta: Any, k: int) -> float:
     return math.nan
 
@@ -318,12 +324,17 @@ def dense_features(s: Any) -> bool:
 
 @_dispatched(_no_features)
 def fill_features(s: Any, points: Any, base: int, count: int, out: Any) -> None:
-    """out[t, f] = feature f of point points[t] − base for t < count."""
+    """out[f, t] = feature f of point points[t] − base for t < count."""
 
 
 @_dispatched(_add)
 def gather(s: Any, k: int, i: int) -> None:
     """Point i joins slot k, which has been cleared and has only gathered points since; `settle` makes its statistics of them."""
+
+
+@_dispatched(_gather_run)
+def gather_run(s: Any, k: int, points: Any, begin: int, end: int, base: int, room: Any) -> None:
+    """The points points[begin:end] − base join slot k as by `gather`; `room` is work space."""
 
 
 @_dispatched(_nothing)

@@ -11,7 +11,12 @@ numbers only (by random halves, or by a few scans that look for two clusters), n
 
     g = ½ Σ over both ways round of  Beta(b; |A|+1, |B|+1) F(x_A; θ_L) F(x_B; θ_R) / (p(x_A) p(x_B)).
 
-A proposal that misses costs nothing per point, as the density of a launch state does: merges of large clusters are accepted. Most proposals are hopeless, which a sample
+A proposal that misses costs nothing per point, as the density of a launch state does: merges of large clusters are accepted.
+
+Two clusters may also be *parted anew*: merged, and their union split, without a stop in between. The ratio is r of the new split over r of the present one, with the
+same A and B in both, so all but mixtures and g cancels. Three clusters that cover two groups of points come apart in this way where no merge of two of them is any good.
+
+Most proposals are hopeless, which a sample
 of S tells. It estimates log r as e with standard error σ, against one explicit parameter for all of S, and a first coin is tossed with log r₁ = sign(e) max(0, |e| − cσ);
 those that pass are decided by all points with r/r₁ (delayed acceptance; Christen & Fox 2005). The reverse move would have r₁ inverted, so both together are exact.
 """
@@ -55,6 +60,7 @@ _SMALLEST, _SIZES = 64, 3  # subsamples have 64, 256 or 1024 points, or all ther
 _SEATED_SINGLY = 32  # of these, one after the other; then scans go over twice as many, four times as many, …
 _SCANS = 6
 _TEMPORARY_SLOTS = 4
+SPLIT, MERGE, ANEW = 0, 1, 2  # kinds of proposals
 _COST = 4 * _SCREEN  # evaluations of a proposal, about
 
 
@@ -78,6 +84,73 @@ compiled_form_of(log_odds_density)(compiled(log_odds_density))
 compiled_form_of(log_share)(compiled(log_share))
 
 
+def lay_out(s: Any, part_a: int, part_b: int, pool: Ints, rest: Ints, n_sample: int, launched: bool, sides: Ints, theta: Floats, work: Floats, rng: Any) -> int:
+    """Two parts of the subsample, the first places of `rest`, in two slots and on two `sides`; returns the size of the first.
+
+    By fair coins; or, `launched`, by scans that look for two clusters, over more points each time, from some that have been seated one after the other.
+    """
+    for slot in (part_a, part_b):
+        clear(s, slot)
+    size_a, size_b = 0, 0
+    for t in range(min(n_sample, _SEATED_SINGLY) if launched else 0):
+        left = t == 0
+        if t > 1:
+            work[0, 0] = math.log(size_a) + log_predictive_raw(s, part_a, pool[rest[t]])
+            work[0, 1] = math.log(size_b) + log_predictive_raw(s, part_b, pool[rest[t]])
+            left = draw_log(work[0], 2, work[1], rng) <= 0
+        add(s, part_a if left else part_b, pool[rest[t]])
+        size_a, size_b = size_a + (1 if left else 0), size_b + (0 if left else 1)
+    if launched:
+        for slot in (part_a, part_b):
+            derive(s, slot)
+    odds = 0.0
+    for scan in range(_SCANS if launched else 1):
+        if launched:
+            draw_parameters(s, part_a, theta[0], rng)
+            draw_parameters(s, part_b, theta[1], rng)
+            odds = log_gamma_variate(size_a + 1.0, rng) - log_gamma_variate(size_b + 1.0, rng)
+        for slot in (part_a, part_b):
+            clear(s, slot)
+        size_a, size_b = 0, 0
+        for t in range(n_sample if not launched or scan == _SCANS - 1 else min(n_sample, 2 * _SEATED_SINGLY << scan)):
+            left = t == 0
+            if t > 1 and launched:
+                work[0, 0] = odds + log_likelihood(s, theta[0], pool[rest[t]])
+                work[0, 1] = log_likelihood(s, theta[1], pool[rest[t]])
+                left = draw_log(work[0], 2, work[1], rng) <= 0
+            elif t > 1:
+                left = draw_below(2, rng) == 0
+            gather(s, part_a if left else part_b, pool[rest[t]])
+            sides[t] = 0 if left else 1
+            size_a, size_b = size_a + (1 if left else 0), size_b + (0 if left else 1)
+        for slot in (part_a, part_b):
+            settle(s, slot)
+            derive(s, slot)
+    return size_a
+
+
+def log_density(
+    s: Any, part_a: int, part_b: int, pool: Ints, rest: Ints, n_sample: int, size_a: int, sides: Ints, odds: float, left: Floats, right: Floats
+) -> float:
+    """log g of the log odds of b and the parameters of both sides, given the two parts of the subsample."""
+    a, b = size_a + 1.0, n_sample - size_a + 1.0
+    straight, crossed = log_odds_density(odds, a, b), log_odds_density(-odds, a, b)
+    for t in range(n_sample):
+        one, other = log_likelihood(s, left, pool[rest[t]]), log_likelihood(s, right, pool[rest[t]])
+        straight += one if sides[t] == 0 else other
+        crossed += other if sides[t] == 0 else one
+    return log_sum(straight, crossed) - math.log(2.0) - log_marginal(s, part_a) - log_marginal(s, part_b)
+
+
+def log_mixed(s: Any, odds: float, left: Floats, right: Floats, i: int) -> float:
+    """log [b F(x_i; θ_L) + (1−b) F(x_i; θ_R)]."""
+    return log_sum(log_share(odds) + log_likelihood(s, left, i), log_share(-odds) + log_likelihood(s, right, i))
+
+
+for _function in (lay_out, log_density, log_mixed):
+    compiled_form_of(_function)(_function)
+
+
 @kernel
 def propose(
     s: Any,
@@ -98,30 +171,31 @@ def propose(
 ) -> int:
     """Proposals until one has passed the screen; returns how many were made.
 
-    `members` lists the pool's positions slot by slot, from begin[k] on, counts[k] of them. If one has passed, `slots` has the slot to be parted, or to be merged with the
-    other, whether they are to be merged, and the size of the subsample, the first places of `rest` with their `sides` (else −1 in its first place); `outcome` has the log odds of b, log r₁, log r without Σ log mixture, and the sum itself if the sample was all of S
-    (else not a number). theta[0], theta[1] are those of left and right.
+    `members` lists the pool's positions slot by slot, from begin[k] on, counts[k] of them. If one has passed, `slots` has the slot to be parted, or to be merged or parted
+    anew with the other, the kind of proposal, and the size of the subsample, the first places of `rest` with their `sides` (else −1 in its first place). `outcome` has the
+    log odds of b, log r₁, log r without its sum over the points of S, that sum if the sample was all of S (else not a number), and the log odds of the present split.
+    theta[0], theta[1] are those of left and right; for the present split theta[3], theta[4].
     """
     n_clusters = len(occupied)
     part_a = first_empty(sizes, 0)
     part_b = first_empty(sizes, part_a + 1)
     whole = first_empty(sizes, part_b + 1)
-    room, weights = np.empty(2), np.empty(2)
+    work = np.empty((2, 2))
     slots[0] = -1
     made = 0
     while made < proposals:
         made += 1
-        splitting = draw_below(2, rng) == 0
+        kind = draw_below(3, rng)
         chosen = draw_below(n_clusters, rng)
         first: Any = np.int64(occupied[chosen])
         second: Any = first
-        if not splitting:
+        if kind != SPLIT:
             if n_clusters == 1:
                 continue
             other = draw_below(n_clusters - 1, rng)
             second = np.int64(occupied[other + 1 if other >= chosen else other])
         n_rest = 0
-        for part in range(1 if splitting else 2):
+        for part in range(1 if kind == SPLIT else 2):
             slot = first if part == 0 else second
             for t in range(begin[slot], begin[slot] + counts[slot]):
                 rest[n_rest] = members[t]
@@ -135,101 +209,64 @@ def propose(
             held = rest[t]
             rest[t] = rest[j]
             rest[j] = held
+        size_a = lay_out(s, part_a, part_b, pool, rest, n_sample, draw_below(2, rng) == 1, sides, theta, work, rng)
 
-        # two parts of the subsample
-        launched = draw_below(2, rng) == 1
-        for slot in (part_a, part_b):
-            clear(s, slot)
-        n_singly = min(n_sample, _SEATED_SINGLY) if launched else 0
-        size_a, size_b = 0, 0
-        for t in range(n_singly):
-            left = t == 0
-            if t > 1:
-                weights[0] = math.log(size_a) + log_predictive_raw(s, part_a, pool[rest[t]])
-                weights[1] = math.log(size_b) + log_predictive_raw(s, part_b, pool[rest[t]])
-                left = draw_log(weights, 2, room, rng) <= 0
-            add(s, part_a if left else part_b, pool[rest[t]])
-            sides[t] = 0 if left else 1
-            size_a, size_b = size_a + (1 if left else 0), size_b + (0 if left else 1)
-        if launched:
-            for slot in (part_a, part_b):
-                derive(s, slot)
-        for scan in range(_SCANS if launched else 1):
-            if launched:
-                draw_parameters(s, part_a, theta[0], rng)
-                draw_parameters(s, part_b, theta[1], rng)
-                odds = log_gamma_variate(size_a + 1.0, rng) - log_gamma_variate(size_b + 1.0, rng)
-            for slot in (part_a, part_b):
-                clear(s, slot)
-            size_a, size_b = 0, 0
-            n_now = n_sample if not launched or scan == _SCANS - 1 else min(n_sample, 2 * _SEATED_SINGLY << scan)
-            for t in range(n_now):
-                left = t == 0
-                if t > 1 and launched:
-                    weights[0] = odds + log_likelihood(s, theta[0], pool[rest[t]])
-                    weights[1] = log_likelihood(s, theta[1], pool[rest[t]])
-                    left = draw_log(weights, 2, room, rng) <= 0
-                elif t > 1:
-                    left = draw_below(2, rng) == 0
-                gather(s, part_a if left else part_b, pool[rest[t]])
-                sides[t] = 0 if left else 1
-                size_a, size_b = size_a + (1 if left else 0), size_b + (0 if left else 1)
-            for slot in (part_a, part_b):
-                settle(s, slot)
-                derive(s, slot)
-
-        # weight and parameters of both sides, and of all points together
-        if splitting:
+        # weights and parameters: of the new split, of the present one, and of all points together
+        odds, present = 0.0, 0.0
+        if kind != SPLIT:
+            present = log_gamma_variate(float(sizes[first]), rng) - log_gamma_variate(float(sizes[second]), rng)
+            draw_parameters(s, first, theta[3], rng)
+            draw_parameters(s, second, theta[4], rng)
+        if kind == MERGE:
+            odds = present
+            theta[:2] = theta[3:]
+        else:
             swapped = draw_below(2, rng) == 1
-            odds = log_gamma_variate(size_a + 1.0, rng) - log_gamma_variate(size_b + 1.0, rng)
+            odds = log_gamma_variate(size_a + 1.0, rng) - log_gamma_variate(n_sample - size_a + 1.0, rng)
             odds = -odds if swapped else odds
             draw_parameters(s, part_b if swapped else part_a, theta[0], rng)
             draw_parameters(s, part_a if swapped else part_b, theta[1], rng)
-            n_whole = sizes[first]
+        log_g = log_density(s, part_a, part_b, pool, rest, n_sample, size_a, sides, odds, theta[0], theta[1])
+        total_of_reference, n_whole = 0.0, sizes[first] + (0 if kind == SPLIT else sizes[second])
+        if kind == ANEW:
+            constant = log_density(s, part_a, part_b, pool, rest, n_sample, size_a, sides, present, theta[3], theta[4]) - log_g
         else:
-            odds = log_gamma_variate(float(sizes[first]), rng) - log_gamma_variate(float(sizes[second]), rng)
-            draw_parameters(s, first, theta[0], rng)
-            draw_parameters(s, second, theta[1], rng)
-            clear(s, whole)
-            merge(s, whole, first)
-            merge(s, whole, second)
-            derive(s, whole)
-            n_whole = sizes[first] + sizes[second]
-        joint: Any = first if splitting else whole
-        draw_parameters(s, joint, theta[2], rng)
-        straight, crossed = log_odds_density(odds, size_a + 1.0, size_b + 1.0), log_odds_density(-odds, size_a + 1.0, size_b + 1.0)
-        for t in range(n_sample):
-            left, right = log_likelihood(s, theta[0], pool[rest[t]]), log_likelihood(s, theta[1], pool[rest[t]])
-            straight += left if sides[t] == 0 else right
-            crossed += right if sides[t] == 0 else left
-        log_g = log_sum(straight, crossed) - math.log(2.0) - log_marginal(s, part_a) - log_marginal(s, part_b)
-        n_before = n_clusters if splitting else n_clusters - 1
-        constant = log_concentration - math.log(n_before + 1.0) - log_marginal(s, joint) - log_g
+            joint: Any = first
+            if kind == MERGE:
+                joint = whole
+                clear(s, whole)
+                merge(s, whole, first)
+                merge(s, whole, second)
+                derive(s, whole)
+            draw_parameters(s, joint, theta[2], rng)
+            constant = log_concentration - math.log(n_clusters + (1.0 if kind == SPLIT else 0.0)) - log_marginal(s, joint) - log_g
+            total_of_reference = log_likelihood_of(s, theta[2], joint)
 
-        # the screen: the mean of log mixture − log F(x; θ of all) over a sample
-        total_of_reference = log_likelihood_of(s, theta[2], joint)
+        # the screen: the mean over a sample of log mixture − log F(x; θ of all), or − log mixture of the present split
         referring = is_finite(total_of_reference)
-        log_b, log_not_b = log_share(odds), log_share(-odds)
+        total_of_reference = total_of_reference if referring else 0.0
         mean, squares = 0.0, 0.0
         for t in range(n_screen):
-            if t == _GLANCE and abs(constant + n_whole * mean + (total_of_reference if referring else 0.0)) > _CLEAR * n_whole * math.sqrt(squares) / t:
+            if t == _GLANCE and abs(constant + n_whole * mean + total_of_reference) > _CLEAR * n_whole * math.sqrt(squares) / t:
                 n_screen = t
                 break
             point = pool[rest[t + n_sample if n_sample + n_screen <= n_rest else n_rest - 1 - t]]
-            value = log_sum(log_b + log_likelihood(s, theta[0], point), log_not_b + log_likelihood(s, theta[1], point))
-            if referring:
+            value = log_mixed(s, odds, theta[0], theta[1], point)
+            if kind == ANEW:
+                value -= log_mixed(s, present, theta[3], theta[4], point)
+            elif referring:
                 value -= log_likelihood(s, theta[2], point)
             gap = value - mean
             mean += gap / (t + 1.0)
             squares += gap * (value - mean)
         complete = n_screen == n_whole
-        estimate = n_whole * mean + (total_of_reference if referring else 0.0)
+        estimate = n_whole * mean + total_of_reference
         error = 0.0 if complete else n_whole * math.sqrt(squares / max(1.0, n_screen - 1.0) / n_screen)
         log_r = constant + estimate
         first_stage = max(0.0, abs(log_r) - _DOUBT * error) * (1.0 if log_r > 0.0 else -1.0)
-        if is_finite(log_r) and draw_event(first_stage if splitting else -first_stage, rng):
-            slots[0], slots[1], slots[2], slots[3] = first, second, 0 if splitting else 1, n_sample
-            outcome[0], outcome[1], outcome[2] = odds, first_stage, constant
+        if is_finite(log_r) and draw_event(-first_stage if kind == MERGE else first_stage, rng):
+            slots[0], slots[1], slots[2], slots[3] = first, second, kind, n_sample
+            outcome[0], outcome[1], outcome[2], outcome[4] = odds, first_stage, constant, present
             outcome[3] = estimate if complete else math.nan
             break
     for slot in (part_a, part_b, whole):
@@ -239,12 +276,16 @@ def propose(
 
 
 @kernel
-def log_mixture(s: Any, labels: Slots, begin: int, end: int, base: int, first: int, second: int, log_b: float, log_not_b: float, theta: Floats) -> float:
-    """Σ log [b F(x; θ_L) + (1−b) F(x; θ_R)] over the points of two slots."""
+def log_mixture(
+    s: Any, labels: Slots, begin: int, end: int, base: int, first: int, second: int, kind: int, odds: float, present: float, theta: Floats
+) -> float:
+    """Σ log [b F(x; θ_L) + (1−b) F(x; θ_R)] over the points of two slots; if they are to be parted anew, minus the same for the present split."""
     total = 0.0
     for i in range(begin, end):
         if labels[i] == first or labels[i] == second:
-            total += log_sum(log_b + log_likelihood(s, theta[0], i - base), log_not_b + log_likelihood(s, theta[1], i - base))
+            total += log_mixed(s, odds, theta[0], theta[1], i - base)
+            if kind == ANEW:
+                total -= log_mixed(s, present, theta[3], theta[4], i - base)
     return total
 
 
@@ -260,24 +301,27 @@ def part(
     granule: int,
     first: int,
     second: int,
-    log_b: float,
-    log_not_b: float,
+    trying: bool,
+    odds: float,
     theta: Floats,
     key: Any,
 ) -> int:
-    """The points of the first slot stay on the left or go to the right, in the second; both gather theirs in `parts`. Returns how many went."""
+    """The points of two slots, the second of which may be empty, draw one of them, left or right; both gather theirs in `parts`. Returns how many go to the right.
+
+    `trying`: they are only counted.
+    """
     words = np.empty(4, dtype=np.uint64)
     n_right = 0
     for g in range(begin // granule, (end + granule - 1) // granule):
         seek(key, g, words)
         for i in range(max(begin, g * granule), min(end, (g + 1) * granule)):
-            if labels[i] == first:
-                gap = log_not_b + log_likelihood(s, theta[1], i - base) - log_b - log_likelihood(s, theta[0], i - base)
+            if labels[i] == first or labels[i] == second:
+                gap = log_likelihood(s, theta[1], i - base) - odds - log_likelihood(s, theta[0], i - base)
                 slot = second if math.log(1.0 / uniform(words) - 1.0) < gap else first
-                if slot == second:
-                    labels[i] = second
-                    n_right += 1
-                gather(parts, offset + slot, i - base)
+                n_right += 1 if slot == second else 0
+                if not trying:
+                    labels[i] = slot
+                    gather(parts, offset + slot, i - base)
     return n_right
 
 
@@ -288,7 +332,7 @@ class LabelFree:
         self.state, self.passes = state, LabelStep(state)
         self.pool = pool_of(state.model.n) if state.model.pool is None else state.model.pool
         self.local = self.pool if state.model.in_memory else np.arange(len(self.pool))  # their numbers in the statistics
-        self.theta = np.zeros((3, state.run(dimensions)[0]))
+        self.theta = np.zeros((5, state.run(dimensions)[0]))
         self.examined = 0
 
     def propose(self, proposals: int, rng: RngState) -> Report:
@@ -296,7 +340,7 @@ class LabelFree:
         state, made, accepted = self.state, 0, 0
         n = len(self.pool)
         rest, members, sides = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        outcome, slots = np.empty(4), np.empty(4, dtype=np.int64)
+        outcome, slots = np.empty(5), np.empty(4, dtype=np.int64)
         fresh = True
         while made < proposals:
             if np.count_nonzero(state.sizes == 0) < _TEMPORARY_SLOTS:
@@ -312,41 +356,42 @@ class LabelFree:
             arrays = (self.local, state.sizes, math.log(float(state.prior.concentration)), members, begin, counts, occupied)
             made += int(state.run(propose, proposals - made, *arrays, rest, sides, self.theta, outcome, slots, rng))
             if slots[0] >= 0:
-                n_before = state.n_clusters
                 fresh = self._decide(slots, outcome, rng)
-                accepted += state.n_clusters != n_before
+                accepted += fresh
         return Report(_COST * proposals, proposals, accepted)
 
     def _decide(self, slots: Ints, outcome: Floats, rng: RngState) -> bool:
-        """The second stage for a proposal that has passed the screen; true if the state has been changed (a split with nobody on one side changes numbers only)."""
-        state, (first, second, merging, _) = self.state, (int(slot) for slot in slots)
-        odds, first_stage, log_r, exact_sum = (float(value) for value in outcome)
-        log_b, log_not_b = log_share(odds), log_share(-odds)
+        """The second stage for a proposal that has passed the screen; true if the state has been changed."""
+        state, (first, second, kind, _) = self.state, (int(slot) for slot in slots)
+        odds, first_stage, log_r, exact_sum, present = (float(value) for value in outcome)
         if math.isnan(exact_sum):
             self.examined += 1
-            sums = self._over_pieces(
-                lambda run, piece, _: run(log_mixture, state.labels, *piece[2:], first, second, log_b, log_not_b, self.theta), first, second
-            )
+            numbers = (first, second, kind, odds, present, self.theta)
+            sums = self._over_pieces(lambda run, piece, _: run(log_mixture, state.labels, *piece[2:], *numbers), first, second)
             gain = log_r + math.fsum(sums) - first_stage
-            if not (math.isfinite(gain) and draw_event(-gain if merging else gain, rng)):
+            if not (math.isfinite(gain) and draw_event(-gain if kind == MERGE else gain, rng)):
                 return False
-        if merging:
+        if kind == MERGE:
             state.join(first, second)
             return True
-        new, key, regions = int(state.occupancy[2]), key_of(rng), self.passes.regions
-        granule = self.passes.granule
+        right, key, regions = int(state.occupancy[2]) if kind == SPLIT else second, key_of(rng), self.passes.regions
+        n_points = int(state.sizes[first] + state.sizes[right])
 
+        def parted(trying: bool) -> int:
+            def task(run: Any, piece: Piece, region: int) -> int:
+                where = (regions.writer(piece), region * regions.capacity, state.labels, *piece[2:], self.passes.granule, first, right)
+                return int(run(part, *where, trying, odds, self.theta, key))
+
+            return sum(self._over_pieces(task, first, right))
+
+        if kind == ANEW and parted(trying=True) in (0, n_points):
+            return False
         for region in range(regions.n_regions):
-            regions.clear(state, region, (first, new))
-
-        def parted(run: Any, piece: Piece, region: int) -> int:
-            writer, offset = regions.writer(piece), region * regions.capacity
-            return int(run(part, writer, offset, state.labels, *piece[2:], granule, first, new, log_b, log_not_b, self.theta, key))
-
-        n_right = sum(self._over_pieces(parted, first, second))
+            regions.clear(state, region, (first, right))
+        n_right = parted(trying=False)
         sizes = state.sizes.copy()
-        sizes[first], sizes[new] = sizes[first] - n_right, n_right
-        regions.hand_over(state, sizes, (first, new))
+        sizes[first], sizes[right] = n_points - n_right, n_right
+        regions.hand_over(state, sizes, (first, right))
         return True
 
     def _over_pieces(self, task: Any, *clusters: int) -> list[Any]:

@@ -31,6 +31,7 @@ from maitre.families.statistics import (
     draw_parameters,
     fill_features,
     gather,
+    gather_run,
     log_likelihood,
     n_coefficients,
     n_parameters,
@@ -41,7 +42,7 @@ from maitre.moves.gibbs import NOT_A_NUMBER
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import Branching, draw_event, draw_log, pick_log
-from maitre.numerics.lanes import FEW_FEATURES, LANES, NEGLIGIBLE, Singles, choose_lanes, one_thread_per_product, score_lanes
+from maitre.numerics.lanes import BATCH, LANES, NEGLIGIBLE, RUN_ROWS, Singles, choose_lanes, one_thread_per_product, score_lanes
 from maitre.numerics.rng import RngState, beta, log_gamma_variate, next_bits, seek, uniform
 from maitre.states.mixture import MixtureState
 
@@ -207,43 +208,39 @@ def redraw_in_lanes(
     counts: Ints,
 ) -> tuple[int, int]:
     """`redraw_simply`, many points at once, for families with dense features. The labels are the same."""
-    n_atoms = len(slot_of)
-    features, turned, scores, sums = (
-        np.zeros((LANES if len(largest) > FEW_FEATURES else 0, len(largest)), dtype=np.float32),
-        np.zeros((len(largest) if len(largest) <= FEW_FEATURES else 0, LANES), dtype=np.float32),
+    n_atoms, n_features, n_labels = len(slot_of), len(largest), len(atom_of)
+    features, scores, sums, work = (
+        np.ones((n_features, LANES), dtype=np.float32),  # the last of them stays 1
         np.empty((n_atoms, LANES), dtype=np.float32),
         np.empty((n_atoms, LANES), dtype=np.float32),
+        np.empty((5, LANES), dtype=np.float32),
     )
-    error, top, total, goal, u = (
-        np.empty(LANES, dtype=np.float32),
-        np.empty(LANES, dtype=np.float32),
-        np.empty(LANES, dtype=np.float32),
-        np.empty(LANES, dtype=np.float32),
-        np.zeros(LANES, dtype=np.float32),
-    )
-    reach, chosen, near = np.ones(LANES, dtype=np.int32), np.empty(LANES, dtype=np.int32), np.empty(LANES, dtype=np.int32)
-    points, targets, stays = np.empty(LANES, dtype=np.int64), np.empty(LANES), np.zeros(LANES, dtype=np.bool_)
+    error, u = np.empty(LANES, dtype=np.float32), np.zeros(BATCH, dtype=np.float32)
+    reach, chosen, near = np.ones(BATCH, dtype=np.int32), np.empty(LANES, dtype=np.int32), np.empty(LANES, dtype=np.int32)
+    points, order, targets, stays = np.empty(BATCH, dtype=np.int64), np.empty(BATCH, dtype=np.int64), np.empty(BATCH), np.zeros(BATCH, dtype=np.bool_)
     weights, scratch, candidates = np.empty(n_atoms), np.empty(n_atoms), np.empty(n_atoms, dtype=np.int64)
-    single_weights = np.zeros(n_atoms, dtype=np.float32)
-    if not slicing:
-        for k in range(n_atoms):
-            single_weights[k] = log_weights[k]
+    starts, room = np.zeros(n_labels + 1, dtype=np.int64), np.empty((RUN_ROWS, BATCH))
     words, slice_words = np.empty(4, dtype=np.uint64), np.empty(4, dtype=np.uint64)
-    waiting, furthest, rechecked = 0, 1, 0
-    last = (end + granule - 1) // granule - 1
-    for g in range(begin // granule, last + 1):
-        active = coins[g] == side
-        if active:
-            seek(key, g, words)
-            if slicing:
-                seek(slice_key, g, slice_words)
-        start, stop = max(begin, g * granule), min(end, (g + 1) * granule)
-        i = start if active else stop
-        while i < stop or (g == last and waiting > 0):
-            if i < stop:
-                own: Any = np.int64(atom_of[labels[i]])
+    rechecked = 0
+    g, last, i, stop = begin // granule - 1, (end + granule - 1) // granule - 1, 0, 0
+    while True:
+        waiting, furthest = 0, 1
+        while waiting < BATCH:
+            if i == stop:
+                g += 1
+                if g > last:
+                    break
+                if coins[g] == side:
+                    seek(key, g, words)
+                    if slicing:
+                        seek(slice_key, g, slice_words)
+                    i, stop = max(begin, g * granule), min(end, (g + 1) * granule)
+                continue
+            until = min(stop, i + BATCH - waiting)
+            for point in range(i, until):
+                own: Any = np.int64(atom_of[labels[point]])
                 if own >= 0 or not slicing:  # points that stay take a lane as well: there are few
-                    points[waiting] = i
+                    points[waiting] = point
                     stays[waiting] = own < 0
                     if own >= 0:
                         if slicing:
@@ -252,43 +249,52 @@ def redraw_in_lanes(
                         targets[waiting] = uniform(words)
                         u[waiting] = targets[waiting]
                     waiting += 1
-                i += 1
-            if waiting == LANES or (waiting > 0 and i >= stop and g == last):
-                n_choices = furthest if slicing else n_atoms
-                if n_choices > 0:
-                    if len(turned) > 0:
-                        fill_features(s, points, base, waiting, turned.T)
-                    else:
-                        fill_features(s, points, base, waiting, features)
-                    score_lanes(coefficients, single_weights, features, turned, largest, n_choices, scores, error)
-                    choose_lanes(scores, n_choices, reach, slicing, u, error, top, total, sums, goal, chosen, near)
-                for t in range(waiting):
-                    point = points[t]
-                    if stays[t]:
-                        continue
-                    k = np.int64(chosen[t])  # type: ignore[assignment]
-                    if near[t] != 0:
+            i = until
+        if waiting == 0:
+            break
+        n_choices = furthest if slicing else n_atoms
+        for first in range(0, waiting if n_choices > 0 else 0, LANES):
+            lanes, count = points[first : first + LANES], min(LANES, waiting - first)
+            fill_features(s, lanes, base, count, features)
+            score_lanes(coefficients, features, largest, n_choices, scores, error)
+            n_near = choose_lanes(scores, n_choices, reach[first:], slicing, u[first:], error, work, sums, chosen, near)
+            if n_near > 0:
+                for t in range(count):
+                    if near[t] != 0 and not stays[first + t]:
                         rechecked += 1
                         n_candidates = 0
-                        allowed = np.int64(reach[t]) if slicing else n_atoms
+                        allowed = np.int64(reach[first + t]) if slicing else n_atoms
                         far = error[t] > 20.0
-                        lowest = top[t] - np.float32(NEGLIGIBLE) - np.float32(2.0) * error[t]
+                        lowest = work[0, t] - np.float32(NEGLIGIBLE) - np.float32(2.0) * error[t]
                         for j in range(allowed):
                             if far or scores[j, t] >= lowest:
                                 candidates[n_candidates] = j
-                                weights[n_candidates] = (0.0 if slicing else log_weights[j]) + log_likelihood(s, theta[j], point - base)
+                                weights[n_candidates] = (0.0 if slicing else log_weights[j]) + log_likelihood(s, theta[j], lanes[t] - base)
                                 n_candidates += 1
-                        found = pick_log(weights, n_candidates, scratch, targets[t])
+                        found = pick_log(weights, n_candidates, scratch, targets[first + t])
                         if found < 0:
-                            return point, rechecked
-                        k = candidates[found]
-                    labels[point] = slot_of[k]
-                if not slicing:
-                    for t in range(waiting):
-                        slot = np.int64(labels[points[t]])
-                        counts[slot] += 1
-                        gather(parts, offset + slot, points[t] - base)
-                waiting, furthest = 0, 1
+                            return lanes[t], rechecked
+                        chosen[t] = candidates[found]
+            for t in range(count):
+                if not stays[first + t]:
+                    labels[lanes[t]] = slot_of[np.int64(chosen[t])]
+        if not slicing:  # the points of one slot after the other
+            for k in range(n_labels + 1):
+                starts[k] = 0
+            for t in range(waiting):
+                starts[np.int64(labels[points[t]]) + 1] += 1
+            for k in range(n_labels):
+                counts[k] += starts[k + 1]
+                starts[k + 1] += starts[k]
+            for t in range(waiting):
+                slot = np.int64(labels[points[t]])
+                order[starts[slot]] = points[t]
+                starts[slot] += 1
+            from_here = 0
+            for k in range(n_labels):
+                if starts[k] > from_here:
+                    gather_run(parts, offset + k, order, from_here, starts[k], base, room)
+                    from_here = starts[k]
     return -1, rechecked
 
 
@@ -416,9 +422,11 @@ class LabelStep:
         if explicit.coefficients is None:
             explicit.coefficients = np.zeros((self.n_coefficients, len(explicit.log_weights)))
             state.run(fill_coefficients, np.flatnonzero(np.isfinite(explicit.log_weights)), explicit.theta, explicit.coefficients)
-        a = explicit.coefficients[:, slots]
-        largest = np.abs(a).max(axis=1, initial=0.0).astype(np.float32)
-        choices = (atom_of, slots.astype(np.int32), explicit.log_weights[slots], explicit.theta[slots], a, np.ascontiguousarray(a.T, dtype=np.float32), largest)
+        a, log_weights = explicit.coefficients[:, slots], explicit.log_weights[slots]
+        coefficients = np.vstack([a, np.zeros_like(log_weights) if slicing else log_weights])  # the last feature of every point is 1
+        largest = np.abs(coefficients).max(axis=1, initial=0.0).astype(np.float32)
+        singles = np.ascontiguousarray(coefficients.T, dtype=np.float32)
+        choices = (atom_of, slots.astype(np.int32), log_weights, explicit.theta[slots], a, singles, largest)
 
         def active(begin: int, end: int) -> bool:
             return bool((coins[begin // self.granule : -(-end // self.granule)] == side).any())

@@ -4,8 +4,8 @@ An iteration draws explicit weights and parameters, redraws some labels by slice
 and makes split and merge proposals in which labels cancel (`maitre.moves.label_free`). Each leaves the posterior invariant. Random numbers belong to granules of points
 and sums are merged in a fixed order, so draws do not depend on the number of threads.
 
-The first iteration of burn-in looks for clusters on subsamples, where an iteration costs little: ten thousand points by the moves that are best for so few, then a
-hundred thousand, and seats all points by what was found.
+The first iteration of burn-in looks for clusters on subsamples, where an iteration costs little: a thousand points, ten thousand, a hundred thousand,
+and in the end seats all points by what was found. Few points mix freely; splits that only more points can tell are found as they come.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from typing import Any
 import numpy as np
 
 from maitre.moves.base import Move, Report
-from maitre.moves.compose import Composed
+from maitre.moves.gibbs import reseat_points
 from maitre.moves.label_free import LabelFree
 from maitre.moves.labels import Explicit, LabelStep
-from maitre.moves.registry import named_moves
 from maitre.numerics.arguments import number, whole_number
 from maitre.numerics.arrays import Ints
+from maitre.numerics.draw import shuffle
 from maitre.numerics.rng import RngState
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.mixture import MixtureState
 
-_FEW, _MOST_OF_FEW = 10_000, 400
-_PATIENCE, _GAIN = 30, 1e-3  # iterations in which the log joint has not risen by that much per point
-_MOST_WORK = 20  # iterations over all points that take as long
-_MORE, _ITERATIONS_OF_MORE = 100_000, 30
+_SUBSAMPLES = (1_000, 50), (10_000, 50), (100_000, 15)  # points, iterations
+_FEW, _COLLAPSED = (
+    10_000,
+    2_000,
+)  # up to so many points, so many are also seated one after the other: where points have many dimensions, clusters are born that way
 _WORTHWHILE = 2  # times as many points as a subsample has
 _PROPOSALS = 4.0  # per cluster
 _MANY = 50_000  # points beyond which there are fewer: proposals that look at all points should not take longer than the labels
@@ -90,20 +91,15 @@ class Parallel(Move):
 
     def _look_for_clusters(self, state: MixtureState, rng: RngState) -> None:
         n, labels = state.model.n, state.labels
-        if n >= _WORTHWHILE * _FEW:
-            part = _restricted(state, _spread(n, _FEW), labels)
-            collapsed = Composed(named_moves(state.family.MOVES))
-            best, since, operations, iteration = -np.inf, 0, 0, 0
-            while since < _PATIENCE and iteration < _MOST_OF_FEW and operations < _MOST_WORK * n * part.n_clusters:
-                collapsed.burn_in(iteration / _MOST_OF_FEW)
-                operations += collapsed.step(part, rng).operations
-                part.tidy()
-                best, since = (part.log_joint, 0) if part.log_joint > best + _GAIN * _FEW else (best, since + 1)
-                iteration += 1
-            labels = _seated_by(part, state, rng)
-        if n >= _WORTHWHILE * _MORE:
-            part = _restricted(state, _spread(n, _MORE), labels)
-            for _ in range(_ITERATIONS_OF_MORE):
+        for n_points, iterations in _SUBSAMPLES:
+            if n < _WORTHWHILE * n_points:
+                break
+            part = _restricted(state, _spread(n, n_points), labels)
+            order = np.arange(n_points)
+            for _ in range(iterations):
+                if n_points <= _FEW:
+                    shuffle(order, rng)
+                    reseat_points(part, order[:_COLLAPSED], rng)
                 self._iterate(part, round(_PROPOSALS * part.n_clusters), rng)
             labels = _seated_by(part, state, rng)
         if labels is not state.labels:

@@ -187,8 +187,8 @@ def _four_products(
 
 
 def fill_rows(matrix: Any, points: Ints, base: int, count: int, out: Any) -> None:
-    """out[t, d] = matrix[points[t] − base, d] for t < count."""
-    out[:count, : matrix.shape[1]] = matrix[points[:count] - base]
+    """out[d, t] = matrix[points[t] − base, d] for t < count."""
+    out[: matrix.shape[1], :count] = matrix[points[:count] - base].T
 
 
 @compiled_form_of(fill_rows)
@@ -196,12 +196,12 @@ def _fill_rows(matrix: Any, points: Ints, base: int, count: int, out: Any) -> No
     if matrix.shape[1] < 8:
         for d in range(matrix.shape[1]):
             for t in range(count):
-                out[t, d] = matrix[points[t] - base, d]
+                out[d, t] = matrix[points[t] - base, d]
     else:
         for t in range(count):
             i = points[t] - base
             for d in range(matrix.shape[1]):
-                out[t, d] = matrix[i, d]
+                out[d, t] = matrix[i, d]
 
 
 @intrinsic

@@ -234,41 +234,31 @@ class Kernel:
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self.python = function
-        self._compiled: dict[str, Callable[..., Any]] = {}
+        self._compiled: dict[tuple[type, ...], Callable[..., Any]] = {}
 
     def __call__(self, statistics: Any, *arguments: Any) -> Any:
         return self.compiled_for(statistics)(statistics, *arguments)
 
     def compiled_for(self, statistics: Any) -> Callable[..., Any]:
         """The machine code for this type of statistics (compiled at its first call unless the disk cache has it)."""
-        key = _type_key(statistics)
-        if key not in self._compiled:
-            classes = list(_classes(statistics))
+        classes = _classes(statistics)
+        if classes not in self._compiled:
             importable = all(cls.__module__ != "__main__" and "<locals>" not in cls.__qualname__ for cls in classes)
             names = "-".join(dict.fromkeys(cls.__name__ for cls in classes))
+            key = "|".join(f"{cls.__module__}.{cls.__qualname__}" for cls in classes)
             tag = hashlib.sha256((key + library_tag() + "".join(map(source_tag, classes))).encode()).hexdigest()[:12]
             function = _renamed(self.python, f"{names}-{tag}")
             dispatcher = _compile(function, cached=importable)
             if not importable or dispatcher._cache.is_empty:
                 logger.info("compiling %s for %s (first use)", self.python.__name__, names)
-            self._compiled[key] = dispatcher
-        return self._compiled[key]
+            self._compiled[classes] = dispatcher
+        return self._compiled[classes]
 
 
-def _classes(statistics: Any) -> Iterator[type]:
+def _classes(statistics: Any) -> tuple[type, ...]:
     """The NamedTuple types in a (possibly nested) tuple of statistics."""
-    if hasattr(statistics, "_fields"):
-        yield type(statistics)
-    for part in statistics:
-        if isinstance(part, tuple):
-            yield from _classes(part)
-
-
-def _type_key(statistics: Any) -> str:
-    return "|".join(
-        f"{cls.__module__}.{cls.__qualname__}.{id(cls)}" if cls.__module__ == "__main__" else f"{cls.__module__}.{cls.__qualname__}"
-        for cls in _classes(statistics)
-    )
+    nested = getattr(statistics, "parts", None)
+    return (type(statistics),) if nested is None else (type(statistics), *(cls for part in nested for cls in _classes(part)))
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

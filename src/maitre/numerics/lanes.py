@@ -21,6 +21,8 @@ from numba.extending import intrinsic
 from maitre.numerics.compilation import compiled, compiled_apart
 
 LANES = 128
+BATCH = 1024  # points whose statistics are gathered together: a multiple of LANES
+RUN_ROWS = 8  # of the work space for that
 IMPOSSIBLE = np.float32(-1e30)
 NEGLIGIBLE = 45.0  # nats below the best: what such a choice adds to a sum is lost in double precision
 FEW_FEATURES = 16  # up to which plain loops beat a matrix product
@@ -64,45 +66,29 @@ def _exp(x: np.float32) -> np.float32:
 
 
 @compiled_apart
-def score_lanes(
-    coefficients: Singles, log_weights: Singles, features: Singles, turned: Singles, largest: Singles, n_choices: int, scores: Singles, error: Singles
-) -> None:
-    """scores[k, t] = log_weights[k] + Σ_f coefficients[k, f] · feature f of lane t, and a bound on the error in each lane; largest[f] is that of the coefficients.
-
-    Few features stand in turned[f, t], many in features[t, f].
-    """
-    n_features, heaviest = len(largest), _f32(1.0)
-    for k in range(n_choices):
-        heaviest = max(heaviest, abs(log_weights[k]))
-    if n_features <= FEW_FEATURES:
-        for k in range(n_choices):
-            start = log_weights[k]
-            for t in range(LANES):
-                scores[k, t] = start
-            for f in range(n_features):
-                slope = coefficients[k, f]
-                for t in range(LANES):
-                    scores[k, t] += slope * turned[f, t]
-        for t in range(LANES):
-            error[t] = heaviest
-        for f in range(n_features):
-            size = largest[f]
-            for t in range(LANES):
-                error[t] += size * abs(turned[f, t])
+def score_lanes(coefficients: Singles, features: Singles, largest: Singles, n_choices: int, scores: Singles, error: Singles) -> None:
+    """scores[k, t] = Σ_f coefficients[k, f] · features[f, t], and a bound on the error in each lane t; largest[f] is that of the coefficients."""
+    n_features = len(largest)
+    odd = n_features & 1
+    if n_features > FEW_FEATURES:
+        np.dot(coefficients[:n_choices], features, scores[:n_choices])
     else:
-        np.dot(coefficients[:n_choices], features.T, scores[:n_choices])
         for k in range(n_choices):
-            start = log_weights[k]
+            slope = coefficients[k, 0] if odd == 1 else _f32(0.0)
             for t in range(LANES):
-                scores[k, t] += start
-        for t in range(LANES):
-            magnitude = heaviest
-            for f in range(n_features):
-                magnitude += largest[f] * abs(features[t, f])
-            error[t] = magnitude
+                scores[k, t] = slope * features[0, t]
+            for f in range(odd, n_features, 2):
+                slope, other = coefficients[k, f], coefficients[k, f + 1]
+                for t in range(LANES):
+                    scores[k, t] += slope * features[f, t] + other * features[f + 1, t]
     scale = _UNIT * _f32(4.0 + 4.0 * np.sqrt(float(n_features)))
+    start = largest[0] * scale if odd == 1 else _f32(0.0)
     for t in range(LANES):
-        error[t] *= scale
+        error[t] = start * abs(features[0, t])
+    for f in range(odd, n_features, 2):
+        size, other = largest[f] * scale, largest[f + 1] * scale
+        for t in range(LANES):
+            error[t] += size * abs(features[f, t]) + other * abs(features[f + 1, t])
 
 
 @compiled_apart
@@ -113,17 +99,17 @@ def choose_lanes(
     within: bool,
     u: Singles,
     error: Singles,
-    top: Singles,
-    total: Singles,
+    work: Singles,
     sums: Singles,
-    target: Singles,
     chosen: npt.NDArray[np.int32],
     near: npt.NDArray[np.int32],
-) -> None:
+) -> int:
     """For every lane the choice whose interval of the distribution function holds u, and whether u is so `near` a boundary that single precision cannot tell.
 
-    `within`: lane t has only the first reach[t] choices. `top` becomes the highest score of each lane; `total`, `sums` and `target` are work space.
+    `within`: lane t has only the first reach[t] choices. work[0] becomes the highest score of each lane; its other four rows and `sums` are work space. Returns 0 if no
+    lane is near.
     """
+    top, total, target, low, high = work[0], work[1], work[2], work[3], work[4]
     if within:
         for k in range(n_choices):
             for t in range(LANES):
@@ -142,19 +128,28 @@ def choose_lanes(
         for t in range(LANES):
             total[t] += _exp(scores[k, t] - top[t])
             sums[k, t] = total[t]
+    rounding = _UNIT * _f32(n_choices + 16)
+    for t in range(
+        LANES
+    ):  # a boundary S may be wrong by 2 error min(S, total − S) + rounding total: those between `low` and `high` may be on either side of the target
+        goal, whole, slope, slack = u[t] * total[t], total[t], _f32(2.0) * min(error[t], _f32(0.25)), rounding * total[t]
+        target[t] = goal
+        low[t] = max((goal - slack) / (_f32(1.0) + slope), (goal - slope * whole - slack) / (_f32(1.0) - slope))
+        high[t] = min((goal + slack) / (_f32(1.0) - slope), (goal + slope * whole + slack) / (_f32(1.0) + slope))
     for t in range(LANES):
         chosen[t] = np.int32(0)
-        target[t] = u[t] * total[t]
-    for k in range(n_choices):
+        near[t] = np.int32(1) if error[t] > _f32(0.25) else np.int32(0)
+    for k in range(n_choices):  # few arrays in each loop: the compiler has to show that none overlaps another
         for t in range(LANES):
             chosen[t] += np.int32(1) if sums[k, t] <= target[t] else np.int32(0)
-    rounding = _UNIT * _f32(n_choices + 16)
-    for t in range(LANES):  # sums rise with k, so the nearest boundaries are those of the choice
-        k, goal, whole = chosen[t], target[t], total[t]
-        below, above = sums[k - 1, t] if k > 0 else _f32(0.0), sums[k if k < n_choices else n_choices - 1, t]
-        too_near = goal - below <= _f32(2.0) * error[t] * min(below, whole - below) + rounding * whole
-        too_near |= above - goal <= _f32(2.0) * error[t] * min(above, whole - above) + rounding * whole
-        near[t] = np.int32(1) if too_near or error[t] > _f32(0.5) or k >= n_choices else np.int32(0)
+    for k in range(n_choices):
+        for t in range(LANES):
+            near[t] += np.int32(1) if (sums[k, t] >= low[t]) & (sums[k, t] <= high[t]) else np.int32(0)
+    n_near = 0
+    for t in range(LANES):
+        near[t] += np.int32(1) if chosen[t] >= n_choices else np.int32(0)
+        n_near += near[t]
+    return n_near
 
 
 _lock = threading.Lock()

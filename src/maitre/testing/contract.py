@@ -20,6 +20,7 @@ from maitre.families.statistics import (
     expected_log_likelihood_all,
     fill_features,
     gather,
+    gather_run,
     log_likelihood,
     log_likelihood_all,
     log_likelihood_of,
@@ -43,6 +44,7 @@ from maitre.families.statistics import (
 from maitre.model import Model
 from maitre.moves.gibbs import Gibbs, reseat_points
 from maitre.numerics.arrays import Floats
+from maitre.numerics.lanes import BATCH, RUN_ROWS
 from maitre.numerics.rng import stream
 from maitre.partitions.enumeration import all_partitions
 from maitre.priors.base import GibbsTypePrior
@@ -134,8 +136,10 @@ def _check_gathering(model: Model) -> None:
     s = MixtureState(model, np.zeros(model.n, dtype=int), compiled=False).statistics
     for points in ([], [model.n - 1], range(model.n)):
         clear(s, 1)
-        for i in points:
+        for i in list(points)[:1]:
             gather(s, 1, i)
+        if len(points) > 1:
+            gather_run(s, 1, np.array(points) + 7, 1, len(points), 7, np.empty((RUN_ROWS, BATCH)))
         settle(s, 1)
         derive(s, 1)
         _fill(s, 2, points)
@@ -256,7 +260,7 @@ def _check_linear_scores(s: Any, theta: Floats, members: Any) -> None:
         total = log_likelihood_of(s, row, 1)
         if not np.isnan(total):
             _close(total, sum(log_likelihood(s, row, i) for i in members), "log_likelihood_of = the sum of log_likelihood over the cluster's points")
-    features = np.zeros((len(members), len(a)))
+    features = np.zeros((len(a), len(members)))
     fill_features(s, np.array(members) + 7, 7, len(members), features)
     for t, i in enumerate(members):
         out = np.full(len(theta), 0.5)
@@ -266,7 +270,7 @@ def _check_linear_scores(s: Any, theta: Floats, members: Any) -> None:
             _close(float(out[k] - out[0]), expected, f"score_all = log_likelihood up to a term in the point (point {i})")
             if dense_features(s):
                 _close(
-                    float(features[t] @ (a[:, k] - a[:, 0])), expected, f"coefficients times features = log_likelihood up to a term in the point (point {i})"
+                    float(features[:, t] @ (a[:, k] - a[:, 0])), expected, f"coefficients times features = log_likelihood up to a term in the point (point {i})"
                 )
 
 
