@@ -227,6 +227,7 @@ def test_draws_have_the_enumerated_law(name):
 def test_screened_proposals_have_the_enumerated_law(monkeypatch):
     """Two points, of a pool without the others, decide which proposals are looked at: the second stage makes up for it."""
     model, examined = model_of(5), []
+    monkeypatch.setattr(label_free, "_LOOK", 2)
     monkeypatch.setattr(label_free, "_SCREEN", 2)
     monkeypatch.setattr(label_free, "pool_of", lambda n: np.array([0, 1, 3, 4]))
 

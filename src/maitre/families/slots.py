@@ -141,7 +141,11 @@ def unpack(s: Any, k: int, vector: Floats) -> None:
 
 
 def _fresh_scratch(part: Any) -> dict[str, Any]:
-    return {name: np.full_like(getattr(part, name), mark.fill) for name, mark in roles(type(part)).scratch.items()}
+    made = {}
+    for name, mark in roles(type(part)).scratch.items():
+        made[name] = np.empty_like(getattr(part, name))
+        made[name].fill(mark.fill)
+    return made
 
 
 def copy_slots(source: Any, target: Any, slots: Ints, into: Ints | None = None) -> None:

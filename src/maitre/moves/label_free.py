@@ -53,7 +53,8 @@ from maitre.numerics.rng import RngState, log_gamma_variate, seek, uniform
 from maitre.states.mixture import MixtureState, first_empty
 from maitre.states.regions import Piece
 
-_GLANCE, _SCREEN = 64, 512  # points that a proposal is screened with: few if these are clear
+_GLANCE, _LOOK, _SCREEN = 64, 512, 4096  # points that a proposal is screened with: few if these are clear, and no more than pays
+_PAYS = 64  # times as many points as the screen looks at
 _DOUBT = 3.0  # standard errors that the screen gives a proposal
 _CLEAR = 10.0  # standard errors that need no closer look
 _SMALLEST, _SIZES = 64, 3  # subsamples have 64, 256 or 1024 points, or all there are
@@ -203,7 +204,8 @@ def propose(
         n_sample = min(n_rest, _SMALLEST << (2 * draw_below(_SIZES, rng)))
         if n_sample < 2:
             continue
-        n_screen = min(n_rest, _SCREEN)
+        n_whole = sizes[first] + (0 if kind == SPLIT else sizes[second])
+        n_screen = min(n_rest, max(_LOOK, min(_SCREEN, n_whole // _PAYS)))
         for t in range(min(n_rest - 1, n_sample + n_screen)):
             j = t + draw_below(n_rest - t, rng)
             held = rest[t]
@@ -227,7 +229,7 @@ def propose(
             draw_parameters(s, part_b if swapped else part_a, theta[0], rng)
             draw_parameters(s, part_a if swapped else part_b, theta[1], rng)
         log_g = log_density(s, part_a, part_b, pool, rest, n_sample, size_a, sides, odds, theta[0], theta[1])
-        total_of_reference, n_whole = 0.0, sizes[first] + (0 if kind == SPLIT else sizes[second])
+        total_of_reference = 0.0
         if kind == ANEW:
             constant = log_density(s, part_a, part_b, pool, rest, n_sample, size_a, sides, present, theta[3], theta[4]) - log_g
         else:
@@ -247,7 +249,7 @@ def propose(
         total_of_reference = total_of_reference if referring else 0.0
         mean, squares = 0.0, 0.0
         for t in range(n_screen):
-            if t == _GLANCE and abs(constant + n_whole * mean + total_of_reference) > _CLEAR * n_whole * math.sqrt(squares) / t:
+            if (t == _GLANCE or t == _LOOK) and abs(constant + n_whole * mean + total_of_reference) > _CLEAR * n_whole * math.sqrt(squares) / t:
                 n_screen = t
                 break
             point = pool[rest[t + n_sample if n_sample + n_screen <= n_rest else n_rest - 1 - t]]

@@ -25,7 +25,7 @@ from maitre.numerics.rng import RngState
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.mixture import MixtureState
 
-_SUBSAMPLES = (1_000, 50), (10_000, 50), (100_000, 15)  # points, iterations
+_SUBSAMPLES = (1_000, 30), (10_000, 30), (100_000, 40)  # points, iterations
 _FEW, _COLLAPSED = (
     10_000,
     2_000,
@@ -100,7 +100,7 @@ class Parallel(Move):
                 if n_points <= _FEW:
                     shuffle(order, rng)
                     reseat_points(part, order[:_COLLAPSED], rng)
-                self._iterate(part, round(_PROPOSALS * part.n_clusters), rng)
+                self._iterate(part, _usual_number(part), rng)
             labels = _seated_by(part, state, rng)
         if labels is not state.labels:
             state.seat(labels)

@@ -15,8 +15,8 @@ from maitre.families.statistics import clear, gather, merge, settle
 from maitre.numerics.arrays import Ints, Slots
 from maitre.numerics.compilation import kernel
 
-_POINTS = 65_536  # of a range, at least
-_MOST = 64
+_POINTS, _MOST = 65_536, 64  # of a range, at least; and ranges at most …
+_FEWER_POINTS, _SEVERAL = 8_192, 16  # … but some for any number of threads that a machine usually has
 _BYTES = 2**26  # of all slots together, at most
 POINTS_READ = 1 << 15  # from disk at once
 _GRANULES = 16_384  # at least, if there are as many points
@@ -70,7 +70,7 @@ class Regions:
         self.capacity = state.capacity
         n, room = state.model.n, max(1, _BYTES // slot_bytes(state.statistics, state.capacity))
         n_granules = -(-n // granule)
-        self.n_regions = max(1, min(_MOST, n // _POINTS, room, n_granules))
+        self.n_regions = max(1, min(max(min(_MOST, n // _POINTS), min(_SEVERAL, n // _FEWER_POINTS)), room, n_granules))
         bounds = [min(n, granule * (n_granules * r // self.n_regions)) for r in range(self.n_regions)] + [n]
         self.ranges: list[tuple[int, int]] = list(pairwise(bounds))
         self.parts = state.family.allocate(state.model.encoded, self.capacity * self.n_regions)
