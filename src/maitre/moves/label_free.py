@@ -249,7 +249,7 @@ def propose(
         total_of_reference = total_of_reference if referring else 0.0
         mean, squares = 0.0, 0.0
         for t in range(n_screen):
-            if (t == _GLANCE or t == _LOOK) and abs(constant + n_whole * mean + total_of_reference) > _CLEAR * n_whole * math.sqrt(squares) / t:
+            if t in (_GLANCE, _LOOK) and abs(constant + n_whole * mean + total_of_reference) > _CLEAR * n_whole * math.sqrt(squares) / t:
                 n_screen = t
                 break
             point = pool[rest[t + n_sample if n_sample + n_screen <= n_rest else n_rest - 1 - t]]

@@ -10,8 +10,6 @@ and in the end seats all points by what was found. Few points mix freely; splits
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from maitre.moves.base import Move, Report
@@ -90,20 +88,21 @@ class Parallel(Move):
         return report._replace(operations=report.operations + n * state.n_clusters, extra=extra)
 
     def _look_for_clusters(self, state: MixtureState, rng: RngState) -> None:
-        n, labels = state.model.n, state.labels
+        n, found = state.model.n, None
         for n_points, iterations in _SUBSAMPLES:
             if n < _WORTHWHILE * n_points:
                 break
-            part = _restricted(state, _spread(n, n_points), labels)
-            order = np.arange(n_points)
+            part, order = _restricted(state, _spread(n, n_points)), np.arange(n_points)
+            if found is not None:
+                _seat(part, found, rng)
             for _ in range(iterations):
                 if n_points <= _FEW:
                     shuffle(order, rng)
                     reseat_points(part, order[:_COLLAPSED], rng)
                 self._iterate(part, _usual_number(part), rng)
-            labels = _seated_by(part, state, rng)
-        if labels is not state.labels:
-            state.seat(labels)
+            found = Explicit.drawn(part, rng)
+        if found is not None:
+            _seat(state, found, rng)
 
 
 def _spread(n: int, n_points: int) -> Ints:
@@ -116,20 +115,16 @@ def _usual_number(state: MixtureState) -> int:
     return max(2, round(_PROPOSALS * min(1.0, _MANY / state.model.n) * state.n_clusters))
 
 
-def _restricted(state: MixtureState, points: Ints, labels: Any) -> MixtureState:
+def _restricted(state: MixtureState, points: Ints) -> MixtureState:
     """The state of some of the points alone, with their labels."""
-    model = state.model.restricted(points, state.family, DirichletProcess(float(state.prior.concentration)), with_data=True)
-    part = MixtureState(model, labels[points], state.compiled)
+    model = state.model.restricted(points, state.family, DirichletProcess(float(state.prior.concentration)))
+    part = MixtureState(model, state.labels[points], state.compiled)
     part.engine = state.engine
     return part
 
 
-def _seated_by(part: MixtureState, state: MixtureState, rng: RngState) -> Any:
-    """All points seated by the weights and parameters of a state of some of them."""
-    explicit = Explicit.drawn(part, rng)
-    whole = MixtureState(state.model, np.zeros(state.model.n, dtype=np.int32), state.compiled)
-    whole.engine = state.engine
-    whole.make_room(part.capacity)
-    step = LabelStep(whole)
-    step.seat(explicit, rng)
-    return whole.labels
+def _seat(state: MixtureState, found: Explicit, rng: RngState) -> None:
+    """All points are seated by these weights and parameters."""
+    if state.capacity < len(found.log_weights):
+        state.make_room(len(found.log_weights))
+    LabelStep(state).seat(found, rng)

@@ -72,12 +72,12 @@ def _canonical_slots(slots: Slots, names: Ints, result: Any) -> None:
             result[i] = -1
 
 
-def canonical_slots(slots: Slots, capacity: int) -> Ints:
+def canonical_slots(slots: Slots, capacity: int, dtype: Any = np.int64) -> Any:
     """`canonical` for labels known to lie below `capacity`: one pass, no sorting.
 
     >>> canonical_slots(np.array([7, 7, 2, 7, 0], dtype=np.int32), 8).tolist()
     [0, 0, 1, 0, 2]
     """
-    result = np.empty(len(slots), dtype=np.int64)
+    result = np.empty(len(slots), dtype=dtype)
     _canonical_slots(slots, np.full(capacity, -1, dtype=np.int64), result)
     return result

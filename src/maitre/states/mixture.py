@@ -87,8 +87,9 @@ class MixtureState(ClusterState):
         return "parallel" if parallel else model.family.MOVES
 
     def variables(self) -> dict[str, Any]:
-        """Labels and hyper-parameters."""
-        return {"labels": canonical_slots_of(self.labels), **super().variables()}
+        """Labels, in as few bytes as they need, and hyper-parameters."""
+        labels = canonical_slots(self.labels, self.capacity, np.min_scalar_type(self.n_clusters) if self.labels.min(initial=0) >= 0 else np.dtype(np.int32))
+        return {"labels": labels, **super().variables()}
 
     def commit(self) -> None:
         """Slots in canonical order, as many as the number of clusters asks for; statistics and log joint from scratch."""
@@ -135,14 +136,14 @@ class MixtureState(ClusterState):
 
     def rebuild(self) -> None:
         """Sizes and statistics from the labels alone: rounding errors of many updates go away."""
-        if self.model.in_memory:
+        if self.model.in_memory and self.model.n < MANY_POINTS:
             self._count(np.bincount(self.labels[self.labels >= 0], minlength=self.capacity))
             self.run(seat_all, self.labels, self.capacity)
         else:
-            self._rebuild_from_disk()
+            self._rebuild_by_regions()
         self.changes = 0
 
-    def _rebuild_from_disk(self) -> None:
+    def _rebuild_by_regions(self) -> None:
         regions = self.regions()
 
         def task(region: int) -> Ints:

@@ -44,8 +44,9 @@ def merge_regions(s: Any, slots: Ints, capacity: int, n_regions: int) -> None:
 def gather_all(s: Any, offset: int, labels: Slots, begin: int, end: int, base: int, counts: Ints) -> None:
     """The points from `begin` to `end` are gathered in the slots of their labels, numbered from `offset` on, and counted."""
     for i in range(begin, end):
-        gather(s, offset + np.int64(labels[i]), i - base)
-        counts[labels[i]] += 1
+        if labels[i] >= 0:
+            gather(s, offset + np.int64(labels[i]), i - base)
+            counts[labels[i]] += 1
 
 
 class Piece(NamedTuple):
