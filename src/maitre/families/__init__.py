@@ -8,10 +8,11 @@ from maitre.families.known_covariance import KnownCovarianceGaussian
 from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.normal_inverse_wishart import NormalInverseWishart
 from maitre.families.product import Product
+from maitre.families.words import Words
 
 REGISTRY: dict[str, type[Family]] = {
     family.__name__: family
-    for family in (KnownCovarianceGaussian, NormalInverseGamma, NormalInverseWishart, DirichletMultinomial, BetaBernoulli, GammaPoisson, Categorical, Product)
+    for family in (KnownCovarianceGaussian, NormalInverseGamma, NormalInverseWishart, DirichletMultinomial, BetaBernoulli, GammaPoisson, Categorical, Words, Product)
 }
 
 __all__ = ["REGISTRY", "ConjugateFamily", "Example", "Family", *REGISTRY]

@@ -9,6 +9,7 @@ from maitre.model import Model
 from maitre.moves.auxiliary import Auxiliary
 from maitre.moves.base import ABILITIES, Move, Report, lacking
 from maitre.moves.compose import Composed
+from maitre.moves.direct import Direct
 from maitre.moves.explicit_links import ExplicitLinks
 from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
@@ -23,7 +24,7 @@ from maitre.states.base import State
 from maitre.states.clusters import ClusterState
 from maitre.states.mixture import MANY_POINTS
 
-REGISTRY.update({move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks)})
+REGISTRY.update({move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct)})
 
 
 def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
@@ -40,7 +41,7 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     if alone is not None and len(parts) > 1:
         raise ValueError(f"{alone!r} remembers where the clusters are and cannot share a chain with moves that change them: use it alone")
     if parts and issubclass(parts[0].state, ClusterState):
-        always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() else []
+        always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() and not parts[0].state.DRAWS_PRIOR else []
         always += [FamilyHyperparameters()] if model.family.hyperpriors() else []
     else:
         always = []
@@ -67,6 +68,7 @@ __all__ = [
     "REGISTRY",
     "Auxiliary",
     "Composed",
+    "Direct",
     "ExplicitLinks",
     "FamilyHyperparameters",
     "Gibbs",

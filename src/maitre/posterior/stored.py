@@ -20,7 +20,7 @@ from maitre.states.base import Variable
 
 _CHUNK = 2**18  # numbers in a chunk, or one draw
 _MOST_DRAWS = 1024  # in a chunk
-_FIRST_WIDTH = 16  # clusters in a chunk; the array grows with the largest number
+_FIRST_WIDTH = {"cluster": 16, "cell": 2**16}  # entries in a chunk; the array grows with the largest number
 
 
 def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, n_points: int) -> None:
@@ -28,7 +28,7 @@ def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, 
     import zarr
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    shape, first = entry_shape(variable, n_points, _FIRST_WIDTH), entry_shape(variable, n_points, 1)
+    shape, first = entry_shape(variable, n_points, _FIRST_WIDTH.get(variable.over, 1)), entry_shape(variable, n_points, 1)
     step = min(max(1, _CHUNK // max(1, int(np.prod(shape)))), _MOST_DRAWS)
     zarr.create_array(
         store=str(folder / variable.name),
@@ -48,7 +48,7 @@ def _filler(variable: Variable) -> float:
 
 def entry_shape(variable: Variable, n_points: int, width: int) -> tuple[int, ...]:
     """The shape of one draw of a variable, for so many clusters."""
-    first = {"scalar": (), "cluster": (width,)}.get(variable.over, (n_points,))
+    first = {"scalar": (), "cluster": (width,), "cell": (width,)}.get(variable.over, (n_points,))
     return (*first, *variable.shape)
 
 
@@ -113,8 +113,8 @@ class ArrayWriter:
 
 
 def padded_block(values: Sequence[Any], variable: Variable) -> Any:
-    """Draws as one array; a variable over clusters, of which draws may have different numbers, is filled up with NaN or −1."""
-    if variable.over != "cluster" or len({np.shape(value) for value in values}) == 1:
+    """Draws as one array; a variable over clusters or cells, of which draws may have different numbers, is filled up with NaN or −1."""
+    if variable.over not in _FIRST_WIDTH or len({np.shape(value) for value in values}) == 1:
         return np.asarray(values, dtype=variable.dtype)
     widest = max(len(value) for value in values)
     block = np.full((len(values), widest, *variable.shape), _filler(variable), dtype=variable.dtype)

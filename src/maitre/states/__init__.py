@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from maitre.priors.base import Prior
 from maitre.states.base import State, Variable
+from maitre.states.franchise import FranchiseState, LabelledFranchiseState
 from maitre.states.links import LinksState
 from maitre.states.mixture import MixtureState
 
-REGISTRY: list[type[State]] = [MixtureState, LinksState]
+REGISTRY: list[type[State]] = [MixtureState, LinksState, FranchiseState]
 
 
 def state_for(prior: Prior) -> type[State]:
@@ -15,4 +16,4 @@ def state_for(prior: Prior) -> type[State]:
     return next(kind for kind in REGISTRY if isinstance(prior, kind.PRIOR))
 
 
-__all__ = ["REGISTRY", "LinksState", "MixtureState", "State", "Variable", "state_for"]
+__all__ = ["REGISTRY", "FranchiseState", "LabelledFranchiseState", "LinksState", "MixtureState", "State", "Variable", "state_for"]

@@ -17,7 +17,7 @@ from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints
 from maitre.priors.base import Prior
 
-Over = Literal["point", "cluster", "group", "link", "scalar"]
+Over = Literal["point", "cluster", "group", "link", "cell", "scalar"]  # cells: as many entries as a draw happens to have
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,272 @@
+"""The state of a hierarchical Dirichlet process in direct assignment: which point of which group is in which cluster, and the clusters' weights in the common measure.
+
+Given the weights β_1, …, β_K and their rest β_*, the labels of a group have the law of a Pólya urn with base measure γβ, and the rest of the model is a mixture. The
+density of labels (as a partition), weights and data is
+
+    p = α^K β_*^{α−1} ∏_k β_k^{−1} · ∏_m Γ(γ)/Γ(γ+N_m) ∏_k Γ(γβ_k + n_mk)/Γ(γβ_k) · ∏_k p(x_k).
+
+Which tables the points of a group sit at (Teh et al. 2006) is drawn when it is needed, and forgotten.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from maitre.families.slots import pack
+from maitre.families.statistics import add, derive
+from maitre.families.words import LANES, Words
+from maitre.model import Model
+from maitre.numerics.arrays import Floats, Ints, Slots
+from maitre.numerics.compilation import compiled, kernel
+from maitre.numerics.elementary import fast_lgamma
+from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber
+from maitre.priors.hierarchical import HierarchicalDirichletProcess
+from maitre.states.base import Values, Variable
+from maitre.states.clusters import ClusterState
+
+_SPARE_SLOTS = 8
+
+
+@kernel
+def fill_all(s: Any, labels: Slots, n_slots: int) -> None:
+    """Statistics of slots that are empty, from the labels."""
+    for i in range(len(labels)):
+        add(s, np.int64(labels[i]), i)
+    for k in range(n_slots):
+        derive(s, k)
+
+
+@compiled
+def log_urns(labels: Slots, starts: Ints, mass: Floats, group: float, counts: Ints) -> float:
+    """Σ_m log [Γ(γ)/Γ(γ+N_m) ∏_k Γ(γβ_k + n_mk)/Γ(γβ_k)], mass[k] = γβ_k."""
+    total, base = 0.0, np.empty(len(mass))
+    for k in range(len(mass)):
+        base[k] = math.lgamma(mass[k]) if mass[k] > 0.0 else 0.0
+    for m in range(len(starts) - 1):
+        total += math.lgamma(group) - math.lgamma(group + (starts[m + 1] - starts[m]))
+        for i in range(starts[m], starts[m + 1]):
+            counts[labels[i]] += 1
+        for i in range(starts[m], starts[m + 1]):
+            k = labels[i]
+            if counts[k] > 0:
+                total += (math.log(mass[k]) if counts[k] == 1 else fast_lgamma(mass[k] + counts[k]) - base[k])
+                counts[k] = 0
+    return total
+
+
+@compiled
+def count_cells(labels: Slots, starts: Ints, capacity: int, cells: Ints, counts: Ints) -> int:
+    """The clusters of each group, as (group · capacity + cluster), and how many points it has in each; returns how many there are."""
+    found = 0
+    here = np.zeros(capacity, dtype=np.int64)
+    for m in range(len(starts) - 1):
+        begin = found
+        for i in range(starts[m], starts[m + 1]):
+            k = labels[i]
+            if here[k] == 0:
+                cells[found] = k
+                found += 1
+            here[k] += 1
+        cells[begin:found].sort()
+        for c in range(begin, found):
+            k = cells[c]
+            cells[c], counts[c] = m * capacity + k, here[k]
+            here[k] = 0
+    return found
+
+
+class FranchiseState(ClusterState):
+    """Labels of points in groups, and the weights of their clusters in the common measure."""
+
+    PRIOR: ClassVar[type[HierarchicalDirichletProcess]] = HierarchicalDirichletProcess
+    STARTS = ("random",)
+    DRAWS_PRIOR = True  # concentrations need tables, which the moves have
+    KEEPS_LABELS: ClassVar[bool] = False
+
+    def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None) -> None:
+        super().__init__(model, compiled, values)
+        self.labels: Slots = canonical_slots_of(labels)
+        self.starts: Ints = model.data.starts  # type: ignore[union-attr]
+        n_clusters = int(self.labels.max(initial=-1)) + 1
+        if values is not None and "weights" in values:
+            self.rest, weights = float(values["rest"]), np.asarray(values["weights"], dtype=np.float64)[:n_clusters]
+        else:
+            shares = np.bincount(self.labels, minlength=n_clusters) + 1.0
+            self.rest, weights = 1.0 / shares.sum(), shares / shares.sum() * (1.0 - 1.0 / shares.sum())
+        self._build(weights)
+
+    # -- variables ------------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def declare(cls, model: Model) -> tuple[Variable, ...]:
+        """Labels, weights and hyper-parameters."""
+        own = (Variable("labels", "point", kept=cls.KEEPS_LABELS, dtype="int32"), Variable("weights", "cluster"), Variable("rest", "scalar"))
+        return (*own, *super().declare(model))
+
+    @classmethod
+    def kept_variables(cls, model: Model) -> tuple[Variable, ...]:
+        """Weights, hyper-parameters, the clusters' statistics, and how many points of each group are in each cluster; labels if asked for."""
+        summary = (Variable("log_joint", "scalar"), Variable("n_clusters", "scalar"))
+        cells = ["group_cells", "group_counts", *(["topic_cells", "topic_counts"] if isinstance(model.family, Words) else [])]
+        own = [Variable(name, "cell", dtype="int64" if name.endswith("cells") else "int32") for name in cells]
+        if not isinstance(model.family, Words):
+            own.append(Variable("statistics", "cluster", shape=(len(pack(model.family.at_prior_means().allocate(model.encoded, 1), 0)),)))
+        return (*summary, *(v for v in cls.declare(model) if v.kept), *own)
+
+    @classmethod
+    def of_variables(cls, model: Model, values: Values, compiled: bool = True) -> Self:
+        """The state with these variables."""
+        return cls(model, values["labels"], compiled, values)
+
+    @classmethod
+    def of_labels(cls, model: Model, labels: Any) -> Self:
+        """The state with these labels; a sampled γ starts with the length of the groups, which leaves small clusters a chance at first."""
+        lengths = np.diff(model.data.starts)  # type: ignore[union-attr]
+        start = {} if "group" not in model.prior.hyperpriors() else {"group": float(np.clip(lengths.mean() / 50.0, 1.0, 30.0))}
+        return cls(model, labels, values=start)
+
+    @classmethod
+    def auto_moves(cls, model: Model) -> str:
+        """Direct assignment."""
+        return "direct"
+
+    def variables(self) -> dict[str, Any]:
+        """Labels, weights in the canonical order of the clusters, and hyper-parameters."""
+        labels = canonical_slots_of(self.labels)
+        first = np.full(self.n_clusters, len(labels), dtype=np.int64)
+        _first_places(labels, first)
+        return {"labels": labels, "weights": self.beta[self.labels[first]], "rest": self.rest, **super().variables()}
+
+    def kept(self) -> dict[str, Any]:
+        """What a draw keeps."""
+        values = {"log_joint": self.log_joint, "n_clusters": float(self.n_clusters)} | self.variables()
+        labels, n_clusters = values["labels"], self.n_clusters
+        cells, counts = np.empty(self.model.n, dtype=np.int64), np.empty(self.model.n, dtype=np.int64)
+        found = count_cells(labels, self.starts, n_clusters, cells, counts)
+        values |= {"group_cells": cells[:found].copy(), "group_counts": counts[:found].astype(np.int32)}
+        first = np.full(n_clusters, len(labels), dtype=np.int64)
+        _first_places(labels, first)
+        slots = self.labels[first]
+        if isinstance(self.model.family, Words):
+            topics = self.statistics.seen[:, slots].T
+            places = np.flatnonzero(topics)
+            values |= {"topic_cells": places, "topic_counts": topics.ravel()[places].astype(np.int32)}
+        else:
+            values["statistics"] = np.array([pack(self.statistics, int(k)) for k in slots])
+        return {variable.name: values[variable.name] for variable in self.kept_variables(self.model)}
+
+    def commit(self) -> None:
+        """Slots in canonical order, as many as the number of clusters asks for; statistics and log joint from scratch."""
+        weights = self.variables()["weights"]
+        renumber(self.labels, self.capacity)
+        self._build(weights)
+
+    def derived(self) -> dict[str, Any]:
+        """Sizes, weights, statistics and log joint."""
+        return super().derived() | {"weights": self.variables()["weights"], "sum of the weights": self.beta.sum() + self.rest}
+
+    # -- arrays ---------------------------------------------------------------------------------------------------------------------------
+
+    def _build(self, weights: Floats) -> None:
+        """Slots for the labels, which are canonical, and room for some more."""
+        n_clusters = len(weights)
+        self._slots = None
+        self.allocate(-(-(n_clusters + n_clusters // 8 + _SPARE_SLOTS) // LANES) * LANES)
+        self.beta: Floats = np.zeros(self.capacity)
+        self.beta[:n_clusters] = weights
+        self.sizes: Ints = np.bincount(self.labels, minlength=self.capacity)
+        self.run(fill_all, self.labels, self.capacity)
+        self.log_joint = self.compute_log_joint()
+
+    def rebuild(self) -> None:
+        """Statistics from the labels alone."""
+        self._slots = None
+        self.allocate(self.capacity)
+        self.run(fill_all, self.labels, self.capacity)
+
+    def make_room(self) -> None:
+        """More slots; none changes its number."""
+        self.allocate(-(-(self.capacity + self.capacity // 4 + _SPARE_SLOTS) // LANES) * LANES)
+        more = self.capacity - len(self.beta)
+        self.beta, self.sizes = np.append(self.beta, np.zeros(more)), np.append(self.sizes, np.zeros(more, dtype=np.int64))
+        self.run(fill_all, self.labels, self.capacity)
+
+    # -- what the state says --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def n_clusters(self) -> int:
+        """K."""
+        return int(np.count_nonzero(self.sizes))
+
+    def canonical_labels(self) -> Ints:
+        """The partition of all points, clusters numbered in order of first appearance."""
+        return canonical_slots(self.labels, self.capacity)
+
+    def log_prior_of_partition(self) -> float:
+        """log p(labels, weights)."""
+        alpha, gamma, weights = float(self.prior.top), float(self.prior.group), self.beta[self.sizes > 0]
+        common = len(weights) * math.log(alpha) + (alpha - 1.0) * math.log(max(self.rest, 1e-300)) - float(np.log(weights).sum())
+        return common + float(log_urns(self.labels, self.starts, gamma * self.beta, gamma, np.zeros(self.capacity, dtype=np.int64)))
+
+    def log_prior_at(self, values: dict[str, float]) -> float:
+        raise NotImplementedError("concentrations are drawn by the moves of the state")
+
+    def set_prior(self, values: dict[str, float]) -> None:
+        """New concentrations; the log joint follows with the weights."""
+        self.prior = self.prior.at(values)
+
+    # -- Words: sums over a histogram of counts, of which there are few different ones --------------------------------------------------------
+
+    def log_likelihood(self) -> float:
+        """Σ_k log p(x_k)."""
+        return self.log_likelihood_at({}) if isinstance(self.family, Words) else super().log_likelihood()
+
+    def log_likelihood_at(self, values: dict[str, float]) -> float:
+        """Σ_k log p(x_k) with other hyper-parameters of the family."""
+        if not isinstance(self.family, Words):
+            return super().log_likelihood_at(values)
+        from scipy.special import gammaln
+
+        eta, (sizes, times) = values.get("concentration", float(self.family.concentration)), self._histogram()  # type: ignore[arg-type]
+        mass, totals = eta * self.statistics.n_words, self.sizes[self.sizes > 0]
+        return float(times @ (gammaln(eta + sizes) - gammaln(eta)) + np.sum(gammaln(mass) - gammaln(mass + totals)))
+
+    def _histogram(self) -> tuple[Ints, Ints]:
+        """How often each count occurs among those of all words in all clusters."""
+        histogram = np.zeros(int(self.sizes.max()) + 1, dtype=np.int64)
+        _count_counts(self.statistics.seen, histogram)
+        counts = np.flatnonzero(histogram)
+        return counts, histogram[counts]
+
+    def set_family(self, values: dict[str, float]) -> None:
+        """New hyper-parameters of the family."""
+        before = self.log_likelihood() + self.log_hyperprior()
+        self.family = self.family.at(values)
+        self.statistics = self.family.with_values(self.statistics, values)
+        if not isinstance(self.family, Words):
+            super().set_family(values)
+        else:
+            self.log_joint += self.log_likelihood() + self.log_hyperprior() - before
+
+
+class LabelledFranchiseState(FranchiseState):
+    """The same, with the labels of all points in every draw."""
+
+    KEEPS_LABELS = True
+
+
+@compiled
+def _first_places(labels: Slots, first: Ints) -> None:
+    for i in range(len(labels) - 1, -1, -1):
+        first[labels[i]] = i
+
+
+@compiled
+def _count_counts(seen: Any, histogram: Ints) -> None:
+    for w in range(seen.shape[0]):
+        for k in range(seen.shape[1]):
+            if seen[w, k] > 0.0:
+                histogram[int(seen[w, k])] += 1
