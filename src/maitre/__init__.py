@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from maitre import approximate, families, moves, partitions, priors
     from maitre.estimators import DistanceDependentMixture, DPMixture, MAPSearch
     from maitre.numerics.distributions import Beta, Gamma
+    from maitre.posterior.groups import GroupPosterior
     from maitre.posterior.posterior import Posterior
     from maitre.priors import decays
-    from maitre.sampling import load, resume, sample
+    from maitre.sampling import load, resume, sample, sample_groups
     from maitre.searching import Found, search
 
 __version__ = "0.1.0"
@@ -24,12 +25,14 @@ _HOMES = {
     "DPMixture": "maitre.estimators",
     "DistanceDependentMixture": "maitre.estimators",
     "Found": "maitre.searching",
+    "GroupPosterior": "maitre.posterior.groups",
     "Gamma": "maitre.numerics.distributions",
     "MAPSearch": "maitre.estimators",
     "Posterior": "maitre.posterior.posterior",
     "load": "maitre.sampling",
     "resume": "maitre.sampling",
     "sample": "maitre.sampling",
+    "sample_groups": "maitre.sampling",
     "search": "maitre.searching",
 }
 _MODULES = {"decays": "maitre.priors.decays", **{name: f"maitre.{name}" for name in ("approximate", "families", "moves", "partitions", "priors")}}
@@ -40,6 +43,7 @@ __all__ = [
     "DistanceDependentMixture",
     "Found",
     "Gamma",
+    "GroupPosterior",
     "MAPSearch",
     "Posterior",
     "approximate",
@@ -51,6 +55,7 @@ __all__ = [
     "priors",
     "resume",
     "sample",
+    "sample_groups",
     "search",
 ]
 

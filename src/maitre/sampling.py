@@ -1,23 +1,36 @@
-"""`mt.sample`, `mt.resume` and `mt.load`: assembly only. Names become objects, and the chains run (`maitre.chains`)."""
+"""`mt.sample`, `mt.sample_groups`, `mt.resume` and `mt.load`: assembly only. Names become objects, and the chains run (`maitre.chains`)."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from maitre.chains.run import Conditions, new_run, posterior_of, resumed_run
 from maitre.chains.settings import Settings, seconds
+from maitre.data.groups import GroupedRows, counted_words
 from maitre.data.rows import as_data
 from maitre.engines.sharing import ENGINES
 from maitre.families.base import Family
-from maitre.model import Model
+from maitre.families.dirichlet_multinomial import DirichletMultinomial
+from maitre.families.words import Words
+from maitre.model import Model, as_family
 from maitre.moves import Move, stay_on_disk
+from maitre.moves.registry import named_moves
 from maitre.numerics.arguments import one_of, truth, whole_number
+from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.posterior.folder import reading
+from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.posterior import Posterior
 from maitre.priors.base import Prior
+from maitre.priors.hierarchical import HierarchicalDirichletProcess
+
+_ONE = Gamma(1.0, 1.0)
+_CLUSTERS_AT_FIRST, _MOST_TOPICS_AT_FIRST = 20, 800
+_VISITS_KEPT, _VISITS_DROPPED = 40_000_000, 200_000_000
 
 
 def sample(
@@ -73,6 +86,83 @@ def sample(
     conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress), _folder(store), truth("store_data", store_data))
     rows = as_data(data)
     return sample_model(Model.of(rows, family, prior, on_disk=stay_on_disk(moves, rows.n)), settings, conditions)
+
+
+def sample_groups(
+    groups: Any,
+    family: Family | str | None = None,
+    top: Hyperparameter = _ONE,
+    group: Hyperparameter = _ONE,
+    moves: str | Move | Sequence[str | Move] = "direct",
+    draws: int | None = None,
+    burn_in: int | None = None,
+    thin: int = 1,
+    chains: int = 2,
+    seed: int = 0,
+    init: Any = "auto",
+    keep_labels: bool = False,
+    engine: str = "threads",
+    store: str | Path | None = None,
+    progress: bool = True,
+    time_budget: float | None = None,
+    threads: int | None = None,
+    store_data: bool = True,
+) -> GroupPosterior:
+    """Draw clusters that groups have in common (a hierarchical Dirichlet process): topics of documents, types of cells in patients.
+
+    Parameters
+    ----------
+    groups : counts of words (columns) in documents (rows), sparse or dense; or a pair (data, group of each point) for any family.
+    family : component model of the points of a pair, as in `maitre.sample`; of words `Words(concentration)` or `DirichletMultinomial(concentration)`, by default with a
+        concentration that is sampled.
+    top, group : the concentrations α of the common measure and γ of the groups around it; numbers are fixed, priors are sampled (by default Gamma(1, 1)).
+    moves : "direct".
+    draws, burn_in : iterations kept and dropped, per chain; by default 40 million and 200 million visits to points, between 20 or 50 and 1000 iterations.
+    init : "auto" puts the points into clusters at random: of words half as many as there are documents, at most 800. Few clusters are hard to part later, and many merge by
+        themselves. Otherwise as in `maitre.sample`, for points in the order of their groups.
+    keep_labels : whether draws keep the cluster of every point.
+    thin, chains, seed, engine, store, progress, time_budget, threads, store_data : as in `maitre.sample`.
+
+    >>> import maitre as mt
+    >>> hdp = mt.sample_groups([[3, 1, 0, 0], [2, 2, 0, 0], [0, 0, 2, 3]], draws=10, burn_in=10, progress=False)
+    >>> hdp.n_clusters.shape
+    (2, 10)
+    """
+    if isinstance(groups, tuple) and len(groups) == 2:
+        rows = GroupedRows.of_index(*groups)
+        family, n_clusters = as_family(family, rows.rows), _CLUSTERS_AT_FIRST
+    else:
+        counts = counted_words(groups)
+        rows, family = GroupedRows.of_counts(counts), _of_words(family, counts.shape[1])
+        n_clusters = int(np.clip(rows.n_groups // 2, 10, _MOST_TOPICS_AT_FIRST))
+    if truth("keep_labels", keep_labels):
+        moves = [type(move)(**(move.options() | {"keep_labels": True})) for move in named_moves(moves)]
+    settings = Settings(
+        moves,
+        int(np.clip(_VISITS_KEPT // rows.n, 20, 1000)) if draws is None else draws,
+        int(np.clip(_VISITS_DROPPED // rows.n, 50, 1000)) if burn_in is None else burn_in,
+        thin,
+        chains,
+        seed,
+        f"random:{n_clusters}" if isinstance(init, str) and init == "auto" else init,
+    )
+    conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress), _folder(store), truth("store_data", store_data))
+    return cast(GroupPosterior, sample_model(Model.of(rows, family, HierarchicalDirichletProcess(top, group)), settings, conditions))
+
+
+def _of_words(family: Any, n_words: int) -> Words:
+    """The family of the words of a corpus."""
+    if family is None or (isinstance(family, str) and family in ("auto", "Words")):
+        return Words(n_words=n_words)
+    if isinstance(family, Words) and family.n_words in (None, n_words):
+        return family.at({"n_words": n_words})
+    if isinstance(family, DirichletMultinomial):
+        if isinstance(family.concentration, (int, float, Gamma)):
+            return Words(family.concentration, n_words)
+        raise ValueError("words of topics have one concentration in common: give a number, or a prior such as mt.Gamma(1, 10)")
+    raise ValueError(
+        f"the family of {n_words} words is {family!r}; expected mt.families.Words(concentration), or a pair (data, group of each point) for other families"
+    )
 
 
 def sample_model(model: Model, settings: Settings, conditions: Conditions) -> Posterior:

@@ -23,6 +23,7 @@ from maitre.model import Model
 from maitre.moves import Composed, resolve, state_of
 from maitre.posterior.commits import Checkpoint
 from maitre.posterior.folder import Configuration, RunFolder, Stored, locked, reading
+from maitre.posterior.groups import posterior_class
 from maitre.posterior.posterior import Posterior
 from maitre.posterior.stored import StoredArray, in_memory
 
@@ -142,7 +143,7 @@ class Run:
         for array in draws.values():
             if isinstance(array, StoredArray):
                 array.keep_alive = self.keep_alive
-        return Posterior(
+        return posterior_class(state_of(self.moves))(
             self.model,
             draws,
             settings.public() | {"stopped_in_burn_in": in_burn_in},
@@ -232,7 +233,7 @@ def posterior_of(stored: Stored) -> Posterior:
         raise ValueError(f"the run in {str(stored.path)!r} has no draws yet: it has done {done} of {burn_in} iterations of burn-in; go on with mt.resume")
     begun = [number for number, chain in enumerate(commit.chains) if chain.checkpoint is not None]
     which, n_draws = (begun, 1) if in_burn_in else most_complete(counts)
-    return Posterior(
+    return posterior_class(config.state)(
         config.model,
         stored.draws(which, n_draws),
         config.public | {"draws": commit.draws, "stopped_in_burn_in": in_burn_in},

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from maitre.data.rows import KINDS, ArrayRows, Rows, as_data
+from maitre.data.rows import KINDS, ArrayRows, Rows, TableRows, as_data
 from maitre.numerics.arrays import Ints
 
 
@@ -35,15 +35,15 @@ class GroupedRows(Rows):
         return cls(ArrayRows(words), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
 
     @classmethod
-    def of_index(cls, data: Any, groups: Any) -> tuple[Self, Any]:
-        """Rows of data with a group each, given as numbers or names; and the groups' names in the order in which they stand."""
+    def of_index(cls, data: Any, groups: Any) -> Self:
+        """Rows of data with a group each, given as numbers or names; groups stand in the order of these."""
         rows, index = as_data(data), np.asarray(groups)
         if index.ndim != 1 or len(index) != rows.n:
             raise ValueError(f"the groups have shape {index.shape} for {rows.n} points: give one group per point")
         names, codes = np.unique(index, return_inverse=True)
         order = np.argsort(codes, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(names)))]).astype(np.int64)
-        return cls(rows.select(order), starts, order), names
+        return cls(rows.select(order), starts, order)
 
     @property
     def n(self) -> int:
@@ -77,12 +77,18 @@ class GroupedRows(Rows):
     def concatenate(self, new: Any) -> Any:
         raise ValueError("points cannot be added to groups that have been sampled: sample all of them")
 
+    def renamed(self, names: Any) -> GroupedRows:
+        """The same groups with these column names, if there are names."""
+        return GroupedRows(self.rows.renamed(names), self.starts, self.order) if isinstance(self.rows, TableRows) else self
+
     def fingerprint(self) -> str:
         return f"{self.rows.fingerprint()}-{ArrayRows(self.starts).fingerprint()}"
 
     def save(self, folder: Path) -> str:
         inner = self.rows.save(folder)
-        np.savez(folder / "groups.npz", starts=self.starts, order=np.empty(0, dtype=np.int64) if self.order is None else self.order, inner=inner, kind=self.rows.KIND)
+        np.savez(
+            folder / "groups.npz", starts=self.starts, order=np.empty(0, dtype=np.int64) if self.order is None else self.order, inner=inner, kind=self.rows.KIND
+        )
         return "groups.npz"
 
     @classmethod
@@ -106,7 +112,9 @@ def counted_words(counts: Any) -> Any:
     bad = np.flatnonzero(~(np.isfinite(matrix.data) & (matrix.data >= 0) & (matrix.data == np.floor(matrix.data))))
     if len(bad):
         document = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
-        raise ValueError(f"the count of word {matrix.indices[bad[0]]} in document {document} is {matrix.data[bad[0]]!r}; counts are whole numbers of at least 0")
+        raise ValueError(
+            f"the count of word {matrix.indices[bad[0]]} in document {document} is {matrix.data[bad[0]]!r}; counts are whole numbers of at least 0"
+        )
     matrix.eliminate_zeros()
     matrix.data = matrix.data.astype(np.int64)
     if matrix.nnz == 0:

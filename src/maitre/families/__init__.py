@@ -12,7 +12,17 @@ from maitre.families.words import Words
 
 REGISTRY: dict[str, type[Family]] = {
     family.__name__: family
-    for family in (KnownCovarianceGaussian, NormalInverseGamma, NormalInverseWishart, DirichletMultinomial, BetaBernoulli, GammaPoisson, Categorical, Words, Product)
+    for family in (
+        KnownCovarianceGaussian,
+        NormalInverseGamma,
+        NormalInverseWishart,
+        DirichletMultinomial,
+        BetaBernoulli,
+        GammaPoisson,
+        Categorical,
+        Words,
+        Product,
+    )
 }
 
 __all__ = ["REGISTRY", "ConjugateFamily", "Example", "Family", *REGISTRY]

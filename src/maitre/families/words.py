@@ -19,9 +19,9 @@ from maitre.families.slots import POINTS, SLOTS, SLOTS_LAST
 from maitre.numerics.arrays import Floats
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.elementary import fast_log
+from maitre.numerics.prefix import LANES
 from maitre.numerics.rng import log_gamma_variate, uniform
 
-LANES = 16  # rows of counts are a multiple of these
 _MOST = 2**24
 
 

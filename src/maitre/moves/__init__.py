@@ -40,8 +40,8 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     alone = next((move for move in parts if move.alone), None)
     if alone is not None and len(parts) > 1:
         raise ValueError(f"{alone!r} remembers where the clusters are and cannot share a chain with moves that change them: use it alone")
-    if parts and issubclass(parts[0].state, ClusterState):
-        always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() and not parts[0].state.DRAWS_PRIOR else []
+    if parts and issubclass(parts[0].state, ClusterState) and not parts[0].state.OWN_HYPERPARAMETERS:
+        always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() else []
         always += [FamilyHyperparameters()] if model.family.hyperpriors() else []
     else:
         always = []

@@ -19,22 +19,22 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from maitre.families.statistics import add, clear, log_predictive_all, refresh, remove
-from maitre.families.words import LANES, Words
+from maitre.families.words import Words
 from maitre.moves.base import Move, Report
+from maitre.moves.hyper import FamilyHyperparameters
 from maitre.numerics.arguments import truth
 from maitre.numerics.arrays import Floats, Ints, Slots
-from maitre.numerics.compilation import compiled, compiled_apart, compiled_form_of, kernel
+from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.distributions import Gamma
 from maitre.numerics.draw import draw_log
+from maitre.numerics.prefix import add_lanes, pick_other
 from maitre.numerics.rng import RngState, beta, log_gamma_variate, uniform
 from maitre.priors.dirichlet_process import draw_concentration
 from maitre.states.franchise import FranchiseState, LabelledFranchiseState
 from maitre.states.mixture import first_empty
 
-Singles = npt.NDArray[np.float32]
 _HELD = 10  # sweeps of burn-in before γ and η are sampled: from a rough start they would go astray, and not come back soon
 
 
@@ -95,33 +95,6 @@ def sweep_points(
     return True
 
 
-@compiled_apart
-def add_lanes(factors: Singles, row: Singles, base: np.float32, sums: Singles) -> None:
-    """sums[k] = Σ factors[j] (row[j] + base) over the j ≤ k in the lane of k."""
-    for k in range(LANES):
-        sums[k] = factors[k] * (row[k] + base)
-    for k in range(LANES, len(sums)):
-        sums[k] = sums[k - LANES] + factors[k] * (row[k] + base)
-
-
-@compiled
-def pick_other(sums: Singles, factors: Singles, own: int, weight: np.float32, x: float) -> int:
-    """The slot whose interval holds x, counted lane by lane, with the interval of slot `own`, of this weight, left out; −1 if rounding leaves none."""
-    width = len(sums)
-    last, own_lane = -1, own % LANES
-    for lane in range(LANES):
-        total = sums[width - LANES + lane] - (weight if lane == own_lane else np.float32(0.0))
-        if x < total:
-            for k in range(lane, width, LANES):
-                if k != own and factors[k] > np.float32(0.0):
-                    last = k
-                    if x < sums[k] - (weight if lane == own_lane and k > own else np.float32(0.0)):
-                        return k
-            return last
-        x -= total
-    return last
-
-
 @kernel
 def sweep_words(
     s: Any, starts: Ints, labels: Slots, sizes: Ints, weights: Floats, rest: Floats, tables: Ints, top: float, group: float, place: Ints, rng: Any
@@ -159,10 +132,7 @@ def sweep_words(
                 valid = False
             row = s.seen[word]
             if not valid:
-                add_lanes(factors, row, base, sums)
-                whole = 0.0
-                for lane in range(n_slots - LANES, n_slots):
-                    whole += sums[lane]
+                whole = add_lanes(factors, row, base, sums)
                 valid = True
             weight = factors[own] * (row[own] + base)
             without = 0.0
@@ -241,8 +211,11 @@ class Direct(Move):
     def step(self, state: FranchiseState, rng: RngState) -> Report:
         self.sweeps += 1
         tables = sweep(state, rng)
-        draw_weights(state, tables, rng, held=self._burning and self.sweeps <= _HELD)
+        held = self._burning and self.sweeps <= _HELD
+        draw_weights(state, tables, rng, held)
         state.log_joint = state.compute_log_joint()
+        if state.model.family.hyperpriors() and not held:
+            FamilyHyperparameters().step(state, rng)
         return Report(state.model.n * state.n_clusters, state.model.n)
 
 
@@ -256,6 +229,7 @@ def sweep(state: FranchiseState, rng: RngState) -> Ints:
         state.make_room()
         tables = np.append(tables, np.zeros(state.capacity - len(tables), dtype=np.int64))
     state.rest = float(rest[0])
+    state.touched()
     return tables
 
 

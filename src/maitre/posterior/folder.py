@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from maitre.data.groups import GroupedRows
 from maitre.data.rows import KINDS, Rows, TableRows, as_data
 from maitre.model import Model
 from maitre.moves import stay_on_disk
@@ -402,7 +403,7 @@ def _read_data(generation: Path, entry: dict[str, Any], arrays: dict[str, Any], 
     if entry["file"] is None:
         raise ValueError("the run was stored without its data: give them, e.g. mt.resume(folder, data=table)")
     rows = KINDS[entry["kind"]].load(generation / entry["file"])
-    rows = rows.renamed(restored(entry["names"], arrays)) if isinstance(rows, TableRows) else rows
+    rows = rows.renamed(restored(entry["names"], arrays)) if isinstance(rows, (TableRows, GroupedRows)) else rows
     if rows.fingerprint() != entry["fingerprint"]:
         raise ValueError(f"the data in {str(generation)!r} did not come back as they were stored: give them yourself, e.g. mt.load(folder, data=table)")
     return rows

@@ -69,15 +69,16 @@ class ArrayWriter:
         self.step, self._growing = self.array.chunks[1], Lock()
         self.base = [0] * n_chains  # the first draw that waits, of each chain
         self.waiting: list[list[Any]] = [[] for _ in range(n_chains)]
+        self.made = [0] * n_chains  # draws that will not come again
 
     def go_on(self, chain: int, made: int, n_draws: int, entry: tuple[int, ...]) -> None:
         """Draws up to `n_draws` are on disk, of the shape `entry`; those from `made` on will come again."""
-        self.base[chain] = made // self.step * self.step
+        self.made[chain], self.base[chain] = made, made // self.step * self.step
         self.waiting[chain] = list(StoredArray(self.path, [chain], n_draws, entry)[0, self.base[chain] :])
 
     def keep(self, chain: int, draw: int, value: Any) -> None:
         """A draw; one that came before is replaced."""
-        waiting, place = self.waiting[chain], draw - self.base[chain]
+        waiting, place, self.made[chain] = self.waiting[chain], draw - self.base[chain], draw + 1
         if place < len(waiting):
             waiting[place] = value
         else:
@@ -91,7 +92,7 @@ class ArrayWriter:
         """A state before the first draw, which takes its place."""
         self.keep(chain, 0, value)
         self.write(chain)
-        self.base[chain], self.waiting[chain] = 0, []
+        self.base[chain], self.waiting[chain], self.made[chain] = 0, [], 0
 
     def write(self, chain: int) -> int:
         """Write what waits; returns how many draws of the chain are on disk."""
@@ -107,7 +108,7 @@ class ArrayWriter:
         room = np.full((len(waiting), *self.array.shape[2:]), self.array.fill_value, dtype=self.array.dtype)
         room[tuple(slice(size) for size in block.shape)] = block
         self.array[chain, base:end] = room
-        full = len(waiting) // self.step * self.step
+        full = (self.made[chain] - base) // self.step * self.step
         self.base[chain], self.waiting[chain] = base + full, waiting[full:]
         return end
 
@@ -191,7 +192,7 @@ class StoredArray:
 def in_memory(values: Sequence[Sequence[Any]], variable: Variable) -> Any:
     """Draws of several chains, equally many of each, as one array."""
     blocks = [padded_block(chain, variable) for chain in values]
-    if variable.over == "cluster" and len({block.shape for block in blocks}) > 1:
+    if variable.over in _FIRST_WIDTH and len({block.shape for block in blocks}) > 1:
         widest = max(block.shape[1] for block in blocks)
         blocks = [np.pad(b, [(0, 0), (0, widest - b.shape[1]), *[(0, 0)] * (b.ndim - 2)], constant_values=_filler(variable)) for b in blocks]
     return np.stack(blocks)

@@ -11,4 +11,15 @@ from maitre.priors.pitman_yor import PitmanYor
 
 REGISTRY: dict[str, type[GibbsTypePrior]] = {prior.__name__: prior for prior in (DirichletProcess, PitmanYor, FiniteDirichlet, MixtureOfFiniteMixtures)}
 
-__all__ = ["REGISTRY", "DirichletProcess", "DistanceDependent", "FiniteDirichlet", "GibbsTypePrior", "HierarchicalDirichletProcess", "MixtureOfFiniteMixtures", "PitmanYor", "Prior", "decays"]
+__all__ = [
+    "REGISTRY",
+    "DirichletProcess",
+    "DistanceDependent",
+    "FiniteDirichlet",
+    "GibbsTypePrior",
+    "HierarchicalDirichletProcess",
+    "MixtureOfFiniteMixtures",
+    "PitmanYor",
+    "Prior",
+    "decays",
+]

@@ -72,7 +72,7 @@ class ClusterState(State):
     """Statistics, hyper-parameters and log joint of points in clusters."""
 
     PRIOR: ClassVar[type[Prior]] = Prior
-    DRAWS_PRIOR: ClassVar[bool] = False  # the moves of the state draw the prior's hyper-parameters themselves
+    OWN_HYPERPARAMETERS: ClassVar[bool] = False  # the moves of the state draw hyper-parameters themselves
 
     statistics: Any
     labels: Slots  # the slot of every point, −1 without a seat

@@ -17,11 +17,12 @@ import numpy as np
 
 from maitre.families.slots import pack
 from maitre.families.statistics import add, derive
-from maitre.families.words import LANES, Words
+from maitre.families.words import Words
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, kernel
 from maitre.numerics.elementary import fast_lgamma
+from maitre.numerics.prefix import LANES
 from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.base import Values, Variable
@@ -52,7 +53,7 @@ def log_urns(labels: Slots, starts: Ints, mass: Floats, group: float, counts: In
         for i in range(starts[m], starts[m + 1]):
             k = labels[i]
             if counts[k] > 0:
-                total += (math.log(mass[k]) if counts[k] == 1 else fast_lgamma(mass[k] + counts[k]) - base[k])
+                total += math.log(mass[k]) if counts[k] == 1 else fast_lgamma(mass[k] + counts[k]) - base[k]
                 counts[k] = 0
     return total
 
@@ -83,12 +84,13 @@ class FranchiseState(ClusterState):
 
     PRIOR: ClassVar[type[HierarchicalDirichletProcess]] = HierarchicalDirichletProcess
     STARTS = ("random",)
-    DRAWS_PRIOR = True  # concentrations need tables, which the moves have
+    OWN_HYPERPARAMETERS = True  # concentrations need tables, which the moves have
     KEEPS_LABELS: ClassVar[bool] = False
 
     def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None) -> None:
         super().__init__(model, compiled, values)
         self.labels: Slots = canonical_slots_of(labels)
+        self._counted: tuple[Ints, Ints] | None = None
         self.starts: Ints = model.data.starts  # type: ignore[union-attr]
         n_clusters = int(self.labels.max(initial=-1)) + 1
         if values is not None and "weights" in values:
@@ -234,8 +236,17 @@ class FranchiseState(ClusterState):
         mass, totals = eta * self.statistics.n_words, self.sizes[self.sizes > 0]
         return float(times @ (gammaln(eta + sizes) - gammaln(eta)) + np.sum(gammaln(mass) - gammaln(mass + totals)))
 
+    def touched(self) -> None:
+        """The labels have changed."""
+        self._counted = None
+
     def _histogram(self) -> tuple[Ints, Ints]:
-        """How often each count occurs among those of all words in all clusters."""
+        """How often each count occurs among those of all words in all clusters; kept until labels change."""
+        if self._counted is None:
+            self._counted = self._count_all()
+        return self._counted
+
+    def _count_all(self) -> tuple[Ints, Ints]:
         histogram = np.zeros(int(self.sizes.max()) + 1, dtype=np.int64)
         _count_counts(self.statistics.seen, histogram)
         counts = np.flatnonzero(histogram)

@@ -1,0 +1,61 @@
+"""Held-out perplexity by document completion: half of a document's words tell its topics, the other half is scored.
+
+The words of a document are shuffled; the first ⌈N/2⌉ are folded in, the rest is scored. Given topics φ and weights a, θ = a/Σa is improved 100 times by r_kw ∝ θ_k φ_kw,
+θ ∝ a_k + Σ_w A_w r_kw. Probabilities of words are averaged over draws before the logarithm is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maitre.numerics.arrays import Floats
+
+_SMOOTHING = 1e-8
+_ITERATIONS = 100
+Singles = npt.NDArray[np.float32]
+
+
+def folded_in(phi: Singles, prior: Floats, words: Any, counts: Any) -> Singles:
+    """The mixture θ of topics of a document with these counts of words."""
+    rows, weights = phi[:, words], prior.astype(np.float32)
+    theta = (prior / prior.sum()).astype(np.float32)
+    for _ in range(_ITERATIONS):
+        theta = weights + theta * (rows @ (counts / (theta @ rows)).astype(np.float32))
+        theta /= theta.sum()
+    return theta
+
+
+def smoothed(phi: Floats) -> Singles:
+    """Topics in which every word has a chance."""
+    return ((1.0 - _SMOOTHING) * phi + _SMOOTHING / phi.shape[1]).astype(np.float32)
+
+
+def halves(counts: Any, seed: int) -> list[tuple[Any, Any, Any, Any]]:
+    """Of each document with two words or more: words and counts to fold in, words and counts to score."""
+    rng, found = np.random.default_rng(seed), []
+    for m in range(counts.shape[0]):
+        row = slice(counts.indptr[m], counts.indptr[m + 1])
+        tokens = rng.permutation(np.repeat(counts.indices[row], counts.data[row]))
+        if len(tokens) >= 2:
+            cut = (len(tokens) + 1) // 2
+            found.append((*np.unique(tokens[:cut], return_counts=True), *np.unique(tokens[cut:], return_counts=True)))
+    return found
+
+
+def perplexity(draws: Iterable[tuple[Floats, Floats]], counts: Any, seed: int) -> float:
+    """Of documents, given (φ, a) of one or more draws."""
+    documents = halves(counts, seed)
+    if not documents:
+        raise ValueError("no document has two words that the model knows: there is nothing to score")
+    probabilities, n_draws = [np.zeros(len(document[2])) for document in documents], 0
+    for phi, prior in draws:
+        topics, n_draws = smoothed(phi), n_draws + 1
+        for total, (words, times, scored, _) in zip(probabilities, documents, strict=True):
+            total += folded_in(topics, prior, words, times) @ topics[:, scored]
+    gained = sum(float(times @ np.log(total / n_draws)) for total, (_, _, _, times) in zip(probabilities, documents, strict=True))
+    return math.exp(-gained / sum(int(times.sum()) for *_, times in documents))

@@ -1,0 +1,168 @@
+"""The result of sampling groups: clusters that groups have in common, and each group's share in them, draw by draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maitre.data.groups import counted_words
+from maitre.families.words import Words
+from maitre.numerics.arrays import Floats, Ints
+from maitre.posterior.completion import folded_in, perplexity, smoothed
+from maitre.posterior.posterior import Posterior, evenly_spaced
+from maitre.states.base import State
+from maitre.states.franchise import FranchiseState
+
+
+@dataclass(repr=False)
+class GroupPosterior(Posterior):
+    """Draws from the posterior of a hierarchical Dirichlet process. A cluster of words is a topic; numbers of clusters mean nothing from one draw to the next.
+
+    >>> import maitre as mt, numpy as np
+    >>> counts = np.array([[3, 1, 0, 0], [2, 2, 0, 0], [0, 0, 2, 3]])
+    >>> hdp = mt.sample_groups(counts, draws=10, burn_in=10, chains=1, progress=False)
+    >>> hdp.weights(0, 0).shape[0]
+    3
+    """
+
+    state: type[State] = FranchiseState
+
+    def __repr__(self) -> str:
+        chains, draws = self.log_joint.shape
+        what = "words in {} documents" if isinstance(self.model.family, Words) else "points in {} groups"
+        size = f"{self.model.n} {what.format(self.n_groups)}"
+        return f"GroupPosterior({size}, {chains} chains × {draws} draws, {self.model.family.in_one_line()}, {self.model.prior.in_one_line()})"
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups there are."""
+        return int(self.model.data.n_groups)  # type: ignore[union-attr]
+
+    @property
+    def labels(self) -> Any:
+        """(chains, draws, n): the cluster of every point, group by group; of words, by word within a document."""
+        if "labels" not in self.draws:
+            raise ValueError("draws do not have the labels of all points: sample with keep_labels=True if you need them")
+        return self.draws["labels"]
+
+    @property
+    def concentration(self) -> Floats:
+        """(chains, draws): α, the concentration of the common measure."""
+        return self._trace("top")
+
+    @property
+    def group_concentration(self) -> Floats:
+        """(chains, draws): γ, the concentration of the groups around it."""
+        return self._trace("group")
+
+    def _trace(self, name: str) -> Floats:
+        return self.draws[name] if name in self.draws else np.full(self.log_joint.shape, float(getattr(self.model.prior, name)))
+
+    @property
+    def best_draw(self) -> tuple[int, int]:
+        """Chain and number of the draw with the highest log joint."""
+        chain, draw = np.unravel_index(int(np.argmax(self.log_joint)), self.log_joint.shape)
+        return int(chain), int(draw)
+
+    def shares(self, chain: int, draw: int) -> Floats:
+        """(K + 1,): the weights of the clusters in the common measure and, last, of all those not seen."""
+        weights = np.asarray(self.draws["weights"][chain, draw])
+        return np.append(weights[: int(self.n_clusters[chain, draw])], self.draws["rest"][chain, draw])
+
+    def group_counts(self, chain: int, draw: int) -> sparse.csr_matrix:
+        """(groups, K): how many points of a group are in each cluster."""
+        n_clusters = int(self.n_clusters[chain, draw])
+        return self._cells("group", chain, draw, (self.n_groups, n_clusters), n_clusters)
+
+    def weights(self, chain: int, draw: int) -> Floats:
+        """(groups, K + 1): the expected share of each cluster in each group and, last, of clusters not seen."""
+        shares, gamma = self.shares(chain, draw), float(self.group_concentration[chain, draw])
+        counts = np.zeros((self.n_groups, len(shares)))
+        counts[:, :-1] = self.group_counts(chain, draw).toarray()
+        counts += gamma * shares
+        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+    def _cells(self, name: str, chain: int, draw: int, shape: tuple[int, int], width: int) -> sparse.csr_matrix:
+        cells, counts = np.asarray(self.draws[f"{name}_cells"][chain, draw]), np.asarray(self.draws[f"{name}_counts"][chain, draw])
+        cells, counts = cells[cells >= 0], counts[: np.count_nonzero(cells >= 0)]
+        return sparse.csr_matrix((counts, (cells // width, cells % width)), shape=shape)
+
+    # -- words ------------------------------------------------------------------------------------------------------------------------------
+
+    def topic_counts(self, chain: int, draw: int) -> sparse.csr_matrix:
+        """(K, words): how often each word is in each topic."""
+        n_words = self._n_words()
+        return self._cells("topic", chain, draw, (int(self.n_clusters[chain, draw]), n_words), n_words)
+
+    def topics(self, chain: int, draw: int) -> Floats:
+        """(K, words): the expected probabilities of words in each topic."""
+        counts, eta = self.topic_counts(chain, draw).toarray(), self._eta(chain, draw)
+        return np.asarray((counts + eta) / (counts.sum(axis=1, keepdims=True) + eta * self._n_words()))
+
+    def top_words(self, chain: int, draw: int, n: int = 10) -> list[Ints]:
+        """For each topic, from the largest to the smallest, the numbers of its most frequent words."""
+        counts = self.topic_counts(chain, draw)
+        order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")
+        return [row.indices[np.argsort(-row.data, kind="stable")[:n]] for row in (counts[k] for k in order)]
+
+    def perplexity(self, held_out: Any, seed: int = 0, max_draws: int = 20) -> float:
+        """The perplexity of the second half of documents that were held out, given the first half; words' probabilities are averaged over at most `max_draws` draws."""
+        counts = self._new_documents(held_out)
+        return perplexity((self._with_rest(*where) for where in self._some(max_draws)), counts, seed)
+
+    def transform(self, documents: Any, chain: int | None = None, draw: int | None = None) -> Floats:
+        """(documents, K + 1): the mixture of topics of new documents in one draw, by default the best; last, of topics not seen."""
+        best = self.best_draw
+        phi, prior = self._with_rest(best[0] if chain is None else chain, best[1] if draw is None else draw)
+        counts, topics = self._new_documents(documents), smoothed(phi)
+        rows = [slice(counts.indptr[m], counts.indptr[m + 1]) for m in range(counts.shape[0])]
+        return np.array([folded_in(topics, prior, counts.indices[row], counts.data[row]) for row in rows], dtype=np.float64)
+
+    def _with_rest(self, chain: int, draw: int) -> tuple[Floats, Floats]:
+        """Topics and their weights γβ, with one topic more that stands for all that have not been seen."""
+        n_words = self._n_words()
+        phi = np.vstack([self.topics(chain, draw), np.full(n_words, 1.0 / n_words)])
+        return phi, float(self.group_concentration[chain, draw]) * self.shares(chain, draw)
+
+    def _some(self, most: int) -> list[tuple[int, int]]:
+        return [(int(chain), int(draw)) for chain, draw in evenly_spaced(self.log_joint.shape, most)]
+
+    def _new_documents(self, documents: Any) -> sparse.csr_matrix:
+        counts = counted_words(documents)
+        if counts.shape[1] != self._n_words():
+            raise ValueError(f"the documents have {counts.shape[1]} words; the model was fitted to {self._n_words()}")
+        return counts
+
+    def _n_words(self) -> int:
+        if not isinstance(self.model.family, Words):
+            raise ValueError(f"the clusters are of {type(self.model.family).__name__}, not of words")
+        return int(self.model.family.n_words or 0)
+
+    def _eta(self, chain: int, draw: int) -> float:
+        sampled = self.draws.get("family.concentration")
+        return float(self.model.family.concentration if sampled is None else sampled[chain, draw])  # type: ignore[attr-defined]
+
+    # -- what is asked of points in a mixture and cannot be asked here ------------------------------------------------------------------------
+
+    def predict_proba(self, new: Any, max_draws: int = 200) -> Floats:
+        raise ValueError("clusters of groups are predicted for whole groups: use `transform` for documents")
+
+    def log_density(self, new: Any, max_draws: int = 200) -> Floats:
+        raise ValueError("the density of a point depends on its group: use `perplexity` for documents")
+
+    def summary(self) -> str:
+        """A few lines to read."""
+        chains, draws = self.log_joint.shape
+        lines = [f"{self.model.n} points in {self.n_groups} groups, {chains} chain{'s' * (chains != 1)} × {draws} draws, start: {self.settings.get('init')}"]
+        lines += [f"family: {self.model.family.in_one_line()}", f"prior: {self.model.prior.in_one_line()}"]
+        for name, row in self.diagnostics().items():
+            lines.append(f"{name:>24}: mean {row['mean']:.4g}, sd {row['sd']:.3g}, effective draws {row['ess']:.0f}, R̂ {row['r_hat']:.3f}")
+        return "\n".join(lines)
+
+
+def posterior_class(state: type[State]) -> type[Posterior]:
+    """What the draws of a kind of state are given out as."""
+    return GroupPosterior if issubclass(state, FranchiseState) else Posterior

@@ -1,0 +1,184 @@
+"""The hierarchical Dirichlet process against enumeration: all seatings of the points of each group at tables, and all ways to serve these."""
+
+from itertools import product
+from math import exp, lgamma, log
+
+import numpy as np
+import pytest
+from scipy import integrate, sparse
+
+import maitre as mt
+from maitre.data.groups import GroupedRows
+from maitre.families.statistics import add, clear, log_marginal
+from maitre.families.words import Words
+from maitre.model import Model
+from maitre.moves import direct
+from maitre.numerics.distributions import Gamma
+from maitre.numerics.prefix import LANES, add_lanes, pick_other
+from maitre.numerics.rng import stream
+from maitre.partitions.labels import canonical
+from maitre.posterior.completion import folded_in, perplexity
+from maitre.posterior.diagnostics import effective_sample_size
+from maitre.priors.hierarchical import HierarchicalDirichletProcess
+from maitre.states.franchise import FranchiseState
+from maitre.testing.enumeration import all_partitions
+
+DOCUMENTS = sparse.csr_matrix([[2, 1, 0], [1, 1, 1]])
+
+
+def of_words(prior, eta=0.5):
+    return Model.of(GroupedRows.of_counts(DOCUMENTS), Words(eta, 3), prior)
+
+
+def of_points(prior):
+    rows = GroupedRows.of_index([[-1.0], [0.9], [-0.8], [0.1], [1.1]], ["a", "b", "a", "a", "b"])
+    return Model.of(rows, mt.families.KnownCovarianceGaussian(0.0, 4.0, 0.25), prior)
+
+
+def enumerated(model, gamma=None):
+    """p(partition of all points into clusters | x) and log p(x), for fixed concentrations."""
+    alpha, gamma = float(model.prior.top), float(model.prior.group) if gamma is None else gamma
+    starts, state = model.data.starts, FranchiseState(model, np.zeros(model.n, dtype=int), compiled=False) if gamma else None
+    totals = {}
+    for seatings in product(*(all_partitions(int(n)) for n in np.diff(starts))):
+        tables, weight = [], 0.0
+        for begin, seating in zip(starts, seatings, strict=False):
+            members = [[int(begin) + i for i, t in enumerate(seating) if t == table] for table in range(max(seating) + 1)]
+            weight += lgamma(gamma) - lgamma(gamma + len(seating)) + sum(log(gamma) + lgamma(len(table)) for table in members)
+            tables += members
+        for dishes in all_partitions(len(tables)):
+            labels = np.empty(model.n, dtype=int)
+            for table, dish in zip(tables, dishes, strict=True):
+                labels[table] = dish
+            sizes = np.bincount(dishes)
+            served = len(sizes) * log(alpha) + lgamma(alpha) - lgamma(alpha + len(tables)) + sum(lgamma(m) for m in sizes)
+            key = tuple(int(k) for k in canonical(labels))
+            totals[key] = totals.get(key, 0.0) + exp(weight + served)
+    s = state.statistics
+    for key in totals:
+        for cluster in range(max(key) + 1):
+            clear(s, 0)
+            for i in range(model.n):
+                if key[i] == cluster:
+                    add(s, 0, i)
+            totals[key] *= exp(log_marginal(s, 0))
+    evidence = sum(totals.values())
+    return {key: value / evidence for key, value in totals.items()}, log(evidence)
+
+
+def visited(model, n, sweep=None, weights=direct.draw_weights):
+    """The partitions after n steps, a row each, and γ."""
+    state, rng = FranchiseState(model, np.zeros(model.n, dtype=int)), stream(3)
+    labels, gammas = np.empty((n, model.n), dtype=int), np.empty(n)
+    for t in range(n):
+        tables = (sweep or direct.sweep)(state, rng)
+        weights(state, tables, rng)
+        labels[t], gammas[t] = state.canonical_labels(), float(state.prior.group)
+        if t % 500 == 0:
+            state.log_joint = state.compute_log_joint()
+            state.audit()
+            state.commit()
+    return labels, gammas
+
+
+def distance_in_errors(values, expected):
+    """How many standard errors the mean of a trace is off."""
+    error = values.std() / np.sqrt(effective_sample_size(values[None]))
+    return abs(values.mean() - expected) / error
+
+
+def sweep_any(state, rng):
+    """The sweep for any family, which words do without."""
+    tables, rest, place = np.zeros(state.capacity, dtype=np.int64), np.array([state.rest]), np.zeros(2, dtype=np.int64)
+    arrays = (state.starts, state.labels, state.sizes, state.beta, rest, tables, float(state.prior.top), float(state.prior.group), place, rng)
+    assert state.run(direct.sweep_points, *arrays)
+    state.rest = float(rest[0])
+    state.touched()
+    return tables
+
+
+def test_the_enumeration_has_the_published_evidence():
+    probabilities, evidence = enumerated(of_words(HierarchicalDirichletProcess(1.0, 1.3)))
+    assert evidence == pytest.approx(-7.56583282, abs=1e-8)
+    assert sum((max(key) + 1) * p for key, p in probabilities.items()) == pytest.approx(2.28811851, abs=1e-8)
+
+
+CASES = {"words": (of_words, None), "words by the sweep for any family": (of_words, sweep_any), "numbers": (of_points, None)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_draws_have_the_enumerated_law(name):
+    make, sweep = CASES[name]
+    model = make(HierarchicalDirichletProcess(1.0, 1.3))
+    probabilities, _ = enumerated(model)
+    labels, _ = visited(model, 8_000, sweep)
+    for statistic in (lambda key: max(key) + 1, lambda key: key[0] == key[1], lambda key: key[0] == key[3], lambda key: key[2] == key[4]):
+        expected = sum(statistic(key) * p for key, p in probabilities.items())
+        assert distance_in_errors(np.array([float(statistic(row)) for row in labels]), expected) < 4.0
+
+
+def test_points_in_place_of_tables_are_noticed():
+    """β drawn by numbers of points, as if each had a table of its own, is another model."""
+    model = of_words(HierarchicalDirichletProcess(1.0, 1.3))
+    labels, _ = visited(model, 8_000, weights=lambda state, tables, rng: direct.draw_weights(state, state.sizes, rng))
+    assert distance_in_errors(labels.max(axis=1) + 1.0, 2.28811851) > 8.0
+
+
+def test_draws_with_a_sampled_concentration():
+    labels, gammas = visited(of_words(HierarchicalDirichletProcess(1.0, Gamma(3.0, 2.0))), 8_000)
+    assert distance_in_errors(labels.max(axis=1) + 1.0, 2.28999511) < 4.0
+    assert distance_in_errors(gammas, 1.59650064) < 4.0
+
+
+def test_the_concentration_of_groups_has_the_density_of_quadrature():
+    lengths, n_tables, prior, rng = np.array([3, 10, 40]), 12, Gamma(2.0, 1.5), stream(0)
+
+    def density(g):
+        return exp(prior.log_density(g) + n_tables * log(g) + sum(lgamma(g) - lgamma(g + n) for n in lengths))
+
+    total, mean = integrate.quad(density, 0, 60)[0], integrate.quad(lambda g: g * density(g), 0, 60)[0]
+    gamma, values = 1.0, np.empty(8_000)
+    for t in range(len(values)):
+        gamma = values[t] = direct.draw_group_concentration(gamma, lengths, n_tables, prior, rng)
+    assert distance_in_errors(values, mean / total) < 4.0
+
+
+def test_slots_that_run_out_in_the_middle_of_a_sweep():
+    """From one cluster with a large α, more clusters are born in a sweep than there are slots; nothing is lost."""
+    counts = np.random.default_rng(0).integers(0, 3, size=(20, 60))
+    model = Model.of(GroupedRows.of_counts(counts), Words(0.05, 60), HierarchicalDirichletProcess(500.0, 200.0))
+    state, rng = FranchiseState(model, np.zeros(model.n, dtype=int)), stream(0)
+    direct.draw_weights(state, direct.sweep(state, rng), rng)
+    before = state.capacity
+    tables = direct.sweep(state, rng)
+    assert state.capacity > before
+    direct.draw_weights(state, tables, rng)
+    state.log_joint = state.compute_log_joint()
+    state.audit()
+    assert np.all(tables[state.sizes > 0] >= 1)
+    assert not tables[state.sizes == 0].any()
+
+
+# -- the parts --------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_picking_by_lanes_finds_every_place_in_proportion():
+    rng = np.random.default_rng(0)
+    factors, row = rng.random(3 * LANES).astype(np.float32), rng.integers(0, 4, 3 * LANES).astype(np.float32)
+    factors[[3, 20, 47]] = 0.0
+    sums, own = np.empty_like(factors), 21
+    total = add_lanes(factors, row, np.float32(0.5), sums)
+    products = factors * (row + np.float32(0.5))
+    assert total == pytest.approx(products.sum(), rel=1e-6)
+    grid = (np.arange(200_000) + 0.5) / 200_000 * (total - products[own])
+    found = np.bincount([pick_other(sums, factors, own, products[own], x) for x in grid], minlength=len(factors)) / len(grid)
+    products[own] = 0.0
+    np.testing.assert_allclose(found, products / products.sum(), atol=1e-4)
+
+
+def test_folding_in_and_perplexity_have_the_published_values():
+    phi, a = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]), np.array([0.6, 0.4])
+    theta = folded_in(phi.astype(np.float32), a, np.array([0, 1]), np.array([2, 1]))
+    np.testing.assert_allclose(theta, [0.82491318, 0.17508682], rtol=1e-6)
+    assert exp(-(log(theta @ phi[:, 0]) + 2 * log(theta @ phi[:, 2])) / 3) == pytest.approx(3.62887892, rel=1e-6)
+    assert perplexity([(np.full((4, 7), 1 / 7), np.ones(4))], sparse.csr_matrix(np.ones((3, 7), dtype=int)), 0) == pytest.approx(7.0, rel=1e-6)

@@ -1,0 +1,100 @@
+"""What comes back from sampling groups, how it is stored, and what is said about input that is none."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import maitre as mt
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    """Sixty documents of two kinds, over twelve words, one document empty."""
+    rng = np.random.default_rng(0)
+    counts = np.zeros((60, 12), dtype=int)
+    for m in range(59):
+        topic = np.r_[np.full(6, 1 / 6), np.zeros(6)] if m % 2 else np.r_[np.zeros(6), np.full(6, 1 / 6)]
+        counts[m] = rng.multinomial(20, topic)
+    return sparse.csr_matrix(counts)
+
+
+@pytest.fixture(scope="module")
+def hdp(corpus):
+    return mt.sample_groups(corpus, draws=20, burn_in=300, seed=1, progress=False, keep_labels=True)
+
+
+def test_topics_weights_and_labels_agree(corpus, hdp):
+    chain, draw = hdp.best_draw
+    k = int(hdp.n_clusters[chain, draw])
+    assert hdp.labels.shape == (2, 20, corpus.sum())
+    words, groups = np.repeat(corpus.indices, corpus.data), np.repeat(np.arange(60), np.asarray(corpus.sum(axis=1)).ravel())
+    labels = np.asarray(hdp.labels[chain, draw])
+    topics, shares = np.zeros((k, 12), dtype=int), np.zeros((60, k), dtype=int)
+    np.add.at(topics, (labels, words), 1)
+    np.add.at(shares, (groups, labels), 1)
+    np.testing.assert_array_equal(hdp.topic_counts(chain, draw).toarray(), topics)
+    np.testing.assert_array_equal(hdp.group_counts(chain, draw).toarray(), shares)
+    np.testing.assert_allclose(hdp.topics(chain, draw).sum(axis=1), 1.0)
+    np.testing.assert_allclose(hdp.weights(chain, draw).sum(axis=1), 1.0)
+    np.testing.assert_allclose(hdp.shares(chain, draw).sum(), 1.0)
+
+
+def test_the_two_kinds_of_documents_are_found(corpus, hdp):
+    chain, draw = hdp.best_draw
+    counts = hdp.topic_counts(chain, draw).toarray()
+    large = counts[counts.sum(axis=1) > 0.1 * counts.sum()]
+    halves = np.stack([large[:, :6].sum(axis=1), large[:, 6:].sum(axis=1)])
+    assert set(halves.argmax(axis=0)) == {0, 1}
+    assert np.all(halves.min(axis=0) <= 0.02 * halves.sum(axis=0))
+    assert len(hdp.top_words(chain, draw, 3)[0]) == 3
+    mixtures = hdp.transform(corpus[:2])
+    assert mixtures[0].argmax() != mixtures[1].argmax()
+    assert 5.0 < hdp.perplexity(corpus) < 8.0  # six words each
+
+
+def test_a_run_that_is_stored_goes_on_bit_for_bit(corpus, tmp_path):
+    settings = {"burn_in": 12, "seed": 3, "progress": False, "group": mt.Gamma(2, 1)}
+    whole = mt.sample_groups(corpus, draws=30, **settings)
+    mt.sample_groups(corpus, draws=9, store=tmp_path / "run", **settings)
+    longer = mt.resume(tmp_path / "run", draws=30, progress=False)
+    assert isinstance(longer, mt.GroupPosterior)
+    assert set(longer.draws) == set(whole.draws)
+    for name, values in whole.draws.items():
+        np.testing.assert_array_equal(np.asarray(longer.draws[name]), np.asarray(values), err_msg=name)
+
+
+def test_groups_of_any_family(tmp_path):
+    rng = np.random.default_rng(0)
+    groups = np.array(["a", "b", "c"])[rng.integers(0, 3, 90)]
+    x = rng.normal(size=(90, 2)) + 8.0 * ((groups == "b") | (rng.random(90) < 0.5))[:, None]
+    hdp = mt.sample_groups((x, groups), family=mt.families.NormalInverseWishart(), draws=20, burn_in=60, store=tmp_path / "run", progress=False)
+    weights = hdp.weights(*hdp.best_draw)
+    assert weights[1].max() > 0.9
+    assert weights[0].max() < 0.8
+    assert np.asarray(mt.load(tmp_path / "run").draws["statistics"]).shape == np.asarray(hdp.draws["statistics"]).shape
+
+
+def test_labels_that_were_not_kept_are_an_error(corpus):
+    hdp = mt.sample_groups(corpus, draws=2, burn_in=2, chains=1, progress=False)
+    with pytest.raises(ValueError, match="keep_labels=True"):
+        _ = hdp.labels
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([[1.5, 2.0]], "word 0 in document 0 is"),
+        ([[1, 0], [0, -2]], "word 1 in document 1 is"),
+        (np.empty((3, 0)), "vocabulary is empty"),
+        (np.zeros((3, 4)), "no words in any document"),
+        (([[1.0], [2.0]], ["a"]), "one group per point"),
+    ],
+)
+def test_input_that_is_no_corpus_is_an_error(groups, message):
+    with pytest.raises(ValueError, match=message):
+        mt.sample_groups(groups, draws=2, burn_in=2, progress=False)
+
+
+def test_documents_of_another_vocabulary_are_an_error(hdp):
+    with pytest.raises(ValueError, match="the model was fitted to 12"):
+        hdp.perplexity(np.ones((2, 5), dtype=int))
