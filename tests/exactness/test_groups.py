@@ -13,6 +13,9 @@ from maitre.families.statistics import add, clear, log_marginal
 from maitre.families.words import Words
 from maitre.model import Model
 from maitre.moves import direct
+from maitre.moves import dishes as dish_moves
+from maitre.moves.dishes import move_dishes, split_and_merge
+from maitre.moves.pairs import fill_members
 from maitre.numerics.distributions import Gamma
 from maitre.numerics.prefix import LANES, add_lanes, pick_other
 from maitre.numerics.rng import stream
@@ -22,6 +25,7 @@ from maitre.posterior.diagnostics import effective_sample_size
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.franchise import FranchiseState
 from maitre.testing.enumeration import all_partitions
+from maitre.testing.transitions import follow_branches
 
 DOCUMENTS = sparse.csr_matrix([[2, 1, 0], [1, 1, 1]])
 
@@ -103,7 +107,12 @@ def test_the_enumeration_has_the_published_evidence():
     assert sum((max(key) + 1) * p for key, p in probabilities.items()) == pytest.approx(2.28811851, abs=1e-8)
 
 
-CASES = {"words": (of_words, None), "words by the sweep for any family": (of_words, sweep_any), "numbers": (of_points, None)}
+CASES = {
+    "words": (of_words, None),
+    "words by the sweep for any family": (of_words, sweep_any),
+    "numbers": (of_points, None),
+    "words with splits and merges": (of_words, lambda state, rng: (direct.sweep(state, rng), split_and_merge(state, 2, rng)[0])[1]),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -115,6 +124,73 @@ def test_draws_have_the_enumerated_law(name):
     for statistic in (lambda key: max(key) + 1, lambda key: key[0] == key[1], lambda key: key[0] == key[3], lambda key: key[2] == key[4]):
         expected = sum(statistic(key) * p for key, p in probabilities.items())
         assert distance_in_errors(np.array([float(statistic(row)) for row in labels]), expected) < 4.0
+
+
+def dishes_alone(state, rng):
+    return split_and_merge(state, 1, rng)[0]
+
+
+def test_splits_and_merges_alone_have_the_enumerated_law():
+    model = of_words(HierarchicalDirichletProcess(1.0, 1.3))
+    probabilities, _ = enumerated(model)
+    labels, _ = visited(model, 16_000, dishes_alone)
+    for statistic in (lambda key: max(key) + 1, lambda key: key[0] == key[3], lambda key: key[2] == key[4]):
+        expected = sum(statistic(key) * p for key, p in probabilities.items())
+        assert distance_in_errors(np.array([float(statistic(row)) for row in labels]), expected) < 4.0
+
+
+TABLES = [[0], [1, 2], [3], [4, 5]]
+
+
+def dish_law(model):
+    """p(what the four tables serve | x, seating)."""
+    partitions, s = list(all_partitions(len(TABLES))), FranchiseState(model, np.zeros(model.n, dtype=int), compiled=False).statistics
+    weights = []
+    for dishes in partitions:
+        total = 0.0
+        for dish, m in enumerate(np.bincount(dishes)):
+            clear(s, 0)
+            for table, served in zip(TABLES, dishes, strict=True):
+                for i in table if served == dish else ():
+                    add(s, 0, i)
+            total += log(float(model.prior.top)) + lgamma(m) + log_marginal(s, 0)
+        weights.append(exp(total))
+    return partitions, np.array(weights) / sum(weights)
+
+
+def dish_matrix(model, partitions):
+    """The exact transition matrix of one proposal, by following every branch."""
+    begin, sizes, points = np.array([0, 1, 3, 4]), np.array([1, 2, 1, 2]), np.array([i for table in TABLES for i in table])
+    table_of = np.repeat(np.arange(4), sizes)
+    matrix = np.zeros((len(partitions), len(partitions)))
+    for row, dishes in enumerate(partitions):
+
+        def run(rng, dishes=dishes):
+            labels = np.empty(6, dtype=int)
+            labels[points] = np.array(dishes)[table_of]
+            state = FranchiseState(model, labels, compiled=False)
+            slots = np.array([state.labels[table[0]] for table in TABLES], dtype=np.int32)
+            served = np.bincount(slots, minlength=state.capacity)
+            members, first = np.empty(4, dtype=np.int64), np.empty(state.capacity, dtype=np.int64)
+            fill_members(slots, served, members, first)
+            move_dishes.python(state.statistics, 1, log(float(model.prior.top)), slots, served, points, begin, sizes, members, first, served, rng)
+            seen = state.statistics.total  # statistics follow
+            assert all(seen[k] == sizes[slots == k].sum() for k in range(state.capacity))
+            return tuple(int(k) for k in canonical(slots))
+
+        for outcome, probability in follow_branches(run):
+            matrix[row, partitions.index(outcome)] += probability
+    return matrix
+
+
+def test_splits_and_merges_of_tables_leave_their_law_invariant(monkeypatch):
+    model = of_words(HierarchicalDirichletProcess(0.8, 1.3))
+    partitions, law = dish_law(model)
+    matrix = dish_matrix(model, partitions)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
+    assert np.abs(law @ matrix - law).max() < 1e-12
+    monkeypatch.setattr(dish_moves, "log_chance", lambda *sizes: 0.0)
+    assert np.abs(law @ dish_matrix(model, partitions) - law).max() > 1e-3
 
 
 def test_points_in_place_of_tables_are_noticed():

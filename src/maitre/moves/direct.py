@@ -23,8 +23,9 @@ import numpy as np
 from maitre.families.statistics import add, clear, log_predictive_all, refresh, remove
 from maitre.families.words import Words
 from maitre.moves.base import Move, Report
+from maitre.moves.dishes import split_and_merge
 from maitre.moves.hyper import FamilyHyperparameters
-from maitre.numerics.arguments import truth
+from maitre.numerics.arguments import truth, whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.distributions import Gamma
@@ -35,6 +36,8 @@ from maitre.priors.dirichlet_process import draw_concentration
 from maitre.states.franchise import FranchiseState, LabelledFranchiseState
 from maitre.states.mixture import first_empty
 
+_MANY, _SOME, _EARLY = 20, 5, 300  # splits and merges in an iteration: early ones, and others
+_OFTEN = 200_000  # points that are seated at tables in every iteration
 _HELD = 10  # sweeps of burn-in before γ and η are sampled: from a rough start they would go astray, and not come back soon
 
 
@@ -185,9 +188,10 @@ def draw_group_concentration(gamma: float, lengths: Ints, n_tables: int, prior: 
 
 
 class Direct(Move):
-    """A sweep over all points, the concentrations, and the weights of the clusters.
+    """A sweep over all points, splits and merges of whole tables (`maitre.moves.dishes`), the concentrations, and the weights of the clusters.
 
-    `keep_labels`: draws keep the label of every point.
+    `proposals` is how many splits and merges there are in an iteration; left None, 20 in the first 300 iterations and 5 after that, for very many points in fewer
+    iterations and then more. `keep_labels`: draws keep the label of every point.
     """
 
     name = "direct"
@@ -195,7 +199,8 @@ class Direct(Move):
     needs = ("marginals", "roles")
     REMEMBERS = ("sweeps",)
 
-    def __init__(self, keep_labels: bool = False) -> None:
+    def __init__(self, proposals: int | None = None, keep_labels: bool = False) -> None:
+        self.proposals = None if proposals is None else whole_number("proposals", proposals)
         self.keep_labels = truth("keep_labels", keep_labels)
         if keep_labels:
             self.state = LabelledFranchiseState  # type: ignore[misc]
@@ -211,12 +216,22 @@ class Direct(Move):
     def step(self, state: FranchiseState, rng: RngState) -> Report:
         self.sweeps += 1
         tables = sweep(state, rng)
+        proposals, accepted = self._how_many(state.model.n), 0
+        if proposals > 0:
+            tables, accepted = split_and_merge(state, proposals, rng)
         held = self._burning and self.sweeps <= _HELD
         draw_weights(state, tables, rng, held)
         state.log_joint = state.compute_log_joint()
         if state.model.family.hyperpriors() and not held:
             FamilyHyperparameters().step(state, rng)
-        return Report(state.model.n * state.n_clusters, state.model.n)
+        return Report(state.model.n * state.n_clusters, proposals, accepted)
+
+    def _how_many(self, n: int) -> int:
+        """Proposals in this iteration: a function of its number alone."""
+        if self.proposals is not None:
+            return self.proposals
+        every = 1 + n // _OFTEN
+        return every * (_MANY if self.sweeps <= _EARLY else _SOME) if self.sweeps % every == 0 else 0
 
 
 def sweep(state: FranchiseState, rng: RngState) -> Ints:
