@@ -79,7 +79,6 @@ def visited(model, n, sweep=None, weights=direct.draw_weights):
         weights(state, tables, rng)
         labels[t], gammas[t] = state.canonical_labels(), float(state.prior.group)
         if t % 500 == 0:
-            state.log_joint = state.compute_log_joint()
             state.audit()
             state.commit()
     return labels, gammas
@@ -229,7 +228,6 @@ def test_slots_that_run_out_in_the_middle_of_a_sweep():
     tables = direct.sweep(state, rng)
     assert state.capacity > before
     direct.draw_weights(state, tables, rng)
-    state.log_joint = state.compute_log_joint()
     state.audit()
     assert np.all(tables[state.sizes > 0] >= 1)
     assert not tables[state.sizes == 0].any()

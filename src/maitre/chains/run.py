@@ -111,7 +111,7 @@ class Run:
             if chain.checkpoint is not where and chain.checkpoint is not None:
                 where = chain.checkpoint
                 self.recorder.checkpoint(number, where)
-            bar.report(number, chain.iteration, f"{chain.state.n_clusters} clusters, log joint {chain.state.log_joint:.1f}")
+            bar.report(number, chain.iteration, chain.state.status())
             if stopped():
                 break
         if chain.checkpoint is not None:

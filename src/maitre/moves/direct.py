@@ -26,7 +26,7 @@ from maitre.moves.base import Move, Report
 from maitre.moves.dishes import split_and_merge
 from maitre.moves.hyper import FamilyHyperparameters
 from maitre.numerics.arguments import truth, whole_number
-from maitre.numerics.arrays import Floats, Ints, Slots
+from maitre.numerics.arrays import Floats, Ints, Slots, prefetch_row
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.distributions import Gamma
 from maitre.numerics.draw import draw_log
@@ -123,8 +123,13 @@ def sweep_words(
                 place[0], place[1] = m, i
                 return False
             own: Any = np.int64(labels[i])
-            valid = valid and s.word[i] == word
-            word = np.int64(s.word[i])
+            if s.word[i] != word:
+                valid, word = False, np.int64(s.word[i])
+                following = i + 1
+                while following < starts[m + 1] and s.word[following] == word:
+                    following += 1
+                if following < starts[m + 1]:
+                    prefetch_row(s.seen, np.int64(s.word[following]))  # type: ignore[arg-type]
             alone = sizes[own] == 1
             if alone:  # without the point there is no such cluster: its slot is one more for a new one
                 rest[0] += weights[own]
@@ -221,7 +226,6 @@ class Direct(Move):
             tables, accepted = split_and_merge(state, proposals, rng)
         held = self._burning and self.sweeps <= _HELD
         draw_weights(state, tables, rng, held)
-        state.log_joint = state.compute_log_joint()
         if state.model.family.hyperpriors() and not held:
             FamilyHyperparameters().step(state, rng)
         return Report(state.model.n * state.n_clusters, proposals, accepted)
@@ -263,3 +267,4 @@ def draw_weights(state: FranchiseState, tables: Ints, rng: RngState, held: bool 
     shares = np.maximum(shares / shares.sum(), 1e-300)
     state.beta[:] = 0.0
     state.beta[occupied], state.rest = shares[:-1], float(shares[-1])
+    state.touched()

@@ -216,15 +216,15 @@ def _prefetch_address(typingctx: Any, address: Any) -> Any:
     return types.void(types.uintp), codegen
 
 
-def prefetch_row(matrix: Floats, i: int) -> None:
-    """Ask the memory for row i of a C-ordered float64 matrix ahead of its use: random visits then cost little more than ordered ones."""
+def prefetch_row(matrix: Any, i: int) -> None:
+    """Ask the memory for row i of a C-ordered matrix ahead of its use: random visits then cost little more than ordered ones."""
 
 
 @compiled_form_of(prefetch_row)
-def _prefetch_row(matrix: Floats, i: int) -> None:
-    n_columns = matrix.shape[1]
-    address = matrix.ctypes.data + 8 * i * n_columns
-    for offset in range(0, 8 * n_columns, 64):
+def _prefetch_row(matrix: Any, i: int) -> None:
+    n_bytes = matrix.itemsize * matrix.shape[1]
+    address = matrix.ctypes.data + i * n_bytes
+    for offset in range(0, n_bytes, 64):
         _prefetch_address(address + offset)
-    if n_columns > 2:
-        _prefetch_address(address + 8 * n_columns - 8)  # a row that does not begin with a cache line may end in one more
+    if n_bytes > 16:
+        _prefetch_address(address + n_bytes - matrix.itemsize)  # a row that does not begin with a cache line may end in one more

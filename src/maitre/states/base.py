@@ -92,6 +92,10 @@ class State(ABC):
     def canonical_labels(self) -> Ints:
         """The partition of the points, clusters numbered in order of first appearance."""
 
+    def status(self) -> str:
+        """A few words on how things stand, for a progress bar."""
+        return f"{self.n_clusters} clusters, log joint {self.log_joint:.1f}"
+
     @property
     def untidy(self) -> bool:
         """Whether a commit is worth its cost now; a function of the state alone."""

@@ -26,7 +26,7 @@ from maitre.numerics.prefix import LANES
 from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.base import Values, Variable
-from maitre.states.clusters import ClusterState
+from maitre.states.clusters import ClusterState, derive_some
 
 _SPARE_SLOTS = 8
 
@@ -91,6 +91,7 @@ class FranchiseState(ClusterState):
         super().__init__(model, compiled, values)
         self.labels: Slots = canonical_slots_of(labels)
         self._counted: tuple[Ints, Ints] | None = None
+        self._log_joint: float | None = None
         self.starts: Ints = model.data.starts  # type: ignore[union-attr]
         n_clusters = int(self.labels.max(initial=-1)) + 1
         if values is not None and "weights" in values:
@@ -181,7 +182,7 @@ class FranchiseState(ClusterState):
         self.beta[:n_clusters] = weights
         self.sizes: Ints = np.bincount(self.labels, minlength=self.capacity)
         self.run(fill_all, self.labels, self.capacity)
-        self.log_joint = self.compute_log_joint()
+        self.touched()
 
     def rebuild(self) -> None:
         """Statistics from the labels alone."""
@@ -207,6 +208,21 @@ class FranchiseState(ClusterState):
         """The partition of all points, clusters numbered in order of first appearance."""
         return canonical_slots(self.labels, self.capacity)
 
+    @property  # type: ignore[override]
+    def log_joint(self) -> float:
+        """log p(labels, weights, hyper-parameters, x), computed when it is asked for: it takes a pass over all points."""
+        if self._log_joint is None:
+            self._log_joint = self.compute_log_joint()
+        return self._log_joint
+
+    @log_joint.setter
+    def log_joint(self, value: float | None) -> None:
+        self._log_joint = value
+
+    def status(self) -> str:
+        """The number of clusters."""
+        return f"{self.n_clusters} clusters"
+
     def log_prior_of_partition(self) -> float:
         """log p(labels, weights)."""
         alpha, gamma, weights = float(self.prior.top), float(self.prior.group), self.beta[self.sizes > 0]
@@ -217,8 +233,9 @@ class FranchiseState(ClusterState):
         raise NotImplementedError("concentrations are drawn by the moves of the state")
 
     def set_prior(self, values: dict[str, float]) -> None:
-        """New concentrations; the log joint follows with the weights."""
+        """New concentrations."""
         self.prior = self.prior.at(values)
+        self._log_joint = None
 
     # -- Words: sums over a histogram of counts, of which there are few different ones --------------------------------------------------------
 
@@ -238,7 +255,7 @@ class FranchiseState(ClusterState):
 
     def touched(self) -> None:
         """The labels have changed."""
-        self._counted = None
+        self._counted = self._log_joint = None
 
     def _histogram(self) -> tuple[Ints, Ints]:
         """How often each count occurs among those of all words in all clusters; kept until labels change."""
@@ -254,13 +271,11 @@ class FranchiseState(ClusterState):
 
     def set_family(self, values: dict[str, float]) -> None:
         """New hyper-parameters of the family."""
-        before = self.log_likelihood() + self.log_hyperprior()
         self.family = self.family.at(values)
         self.statistics = self.family.with_values(self.statistics, values)
-        if not isinstance(self.family, Words):
-            super().set_family(values)
-        else:
-            self.log_joint += self.log_likelihood() + self.log_hyperprior() - before
+        self._log_joint = None
+        if not isinstance(self.family, Words):  # which derive nothing
+            self.run(derive_some, np.arange(self.capacity))
 
 
 class LabelledFranchiseState(FranchiseState):
