@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from maitre import approximate, families, moves, partitions, priors
-    from maitre.estimators import DistanceDependentMixture, DPMixture, MAPSearch
+    from maitre.estimators import DistanceDependentMixture, DPMixture, HDPTopics, MAPSearch
     from maitre.numerics.distributions import Beta, Gamma
     from maitre.posterior.groups import GroupPosterior
     from maitre.posterior.posterior import Posterior
@@ -27,6 +27,7 @@ _HOMES = {
     "Found": "maitre.searching",
     "GroupPosterior": "maitre.posterior.groups",
     "Gamma": "maitre.numerics.distributions",
+    "HDPTopics": "maitre.estimators",
     "MAPSearch": "maitre.estimators",
     "Posterior": "maitre.posterior.posterior",
     "load": "maitre.sampling",
@@ -44,6 +45,7 @@ __all__ = [
     "Found",
     "Gamma",
     "GroupPosterior",
+    "HDPTopics",
     "MAPSearch",
     "Posterior",
     "approximate",

@@ -3,5 +3,6 @@
 from maitre.estimators.mixture import DPMixture
 from maitre.estimators.search import MAPSearch
 from maitre.estimators.spatial import DistanceDependentMixture
+from maitre.estimators.topics import HDPTopics
 
-__all__ = ["DPMixture", "DistanceDependentMixture", "MAPSearch"]
+__all__ = ["DPMixture", "DistanceDependentMixture", "HDPTopics", "MAPSearch"]

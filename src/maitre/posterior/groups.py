@@ -99,7 +99,7 @@ class GroupPosterior(Posterior):
 
     def topics(self, chain: int, draw: int) -> Floats:
         """(K, words): the expected probabilities of words in each topic."""
-        counts, eta = self.topic_counts(chain, draw).toarray(), self._eta(chain, draw)
+        counts, eta = self.topic_counts(chain, draw).toarray(), self.eta(chain, draw)
         return np.asarray((counts + eta) / (counts.sum(axis=1, keepdims=True) + eta * self._n_words()))
 
     def top_words(self, chain: int, draw: int, n: int = 10) -> list[Ints]:
@@ -141,7 +141,8 @@ class GroupPosterior(Posterior):
             raise ValueError(f"the clusters are of {type(self.model.family).__name__}, not of words")
         return int(self.model.family.n_words or 0)
 
-    def _eta(self, chain: int, draw: int) -> float:
+    def eta(self, chain: int, draw: int) -> float:
+        """The concentration of the topics' words."""
         sampled = self.draws.get("family.concentration")
         return float(self.model.family.concentration if sampled is None else sampled[chain, draw])  # type: ignore[attr-defined]
 
