@@ -10,10 +10,12 @@ import numpy as np
 import maitre as mt
 from maitre.chains import chain as chain_module
 from maitre.chains import run as run_module
+from maitre.data.groups import GroupedRows
 
 EVERY = 7  # iterations from commit to commit, so that short runs have several
 RNG = np.random.default_rng(3)
 X = np.concatenate([RNG.normal(size=(30, 2)), RNG.normal(size=(30, 2)) + 5.0])
+GROUPS = GroupedRows.of_index(X, np.arange(60) % 4)
 PLACES = RNG.uniform(size=(60, 2))
 SHAPE = {"draws": 25, "burn_in": 20, "chains": 2, "seed": 4, "progress": False}
 
@@ -37,7 +39,10 @@ def cases():
         links = mt.priors.DistanceDependent.neighbours(PLACES, k=6, decay=mt.decays.exponential(mt.Gamma(2, 10) if sampled else 0.2), concentration=alpha)
         for name, move in mt.moves.REGISTRY.items():
             prior = links if move.state.__name__ == "LinksState" else partition
-            found[f"{name} {'sampled' if sampled else 'fixed'}"] = {"family": family, "prior": prior, "moves": name}
+            options = {"family": family, "prior": prior, "moves": name}
+            if move.state.__name__ == "FranchiseState":
+                options |= {"data": GROUPS, "prior": mt.priors.HierarchicalDirichletProcess(alpha, alpha), "init": "random:5"}
+            found[f"{name} {'sampled' if sampled else 'fixed'}"] = options
         for name, move in forms.items():
             found[f"{name} {'sampled' if sampled else 'fixed'}"] = {"family": family, "prior": partition, "moves": move}
         if sampled:
@@ -79,7 +84,7 @@ def stopped_run(folder, after, **options):
     clock, Stopping.after = run_module.Clock, after
     run_module.Clock = Stopping
     try:
-        mt.sample(X, store=folder, threads=1, **(SHAPE | options))
+        mt.sample(**({"data": X, "store": folder, "threads": 1} | SHAPE | options))
     finally:
         run_module.Clock = clock
 

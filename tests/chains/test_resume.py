@@ -23,7 +23,7 @@ def _short_commits(monkeypatch):
 
 
 def whole(**options):
-    return mt.sample(resumption.X, threads=1, **(resumption.SHAPE | options))
+    return mt.sample(**({"data": resumption.X, "threads": 1} | resumption.SHAPE | options))
 
 
 def resumed_elsewhere(tasks):
@@ -87,6 +87,16 @@ def test_a_state_that_hides_something_is_found_out(tmp_path, monkeypatch):
     monkeypatch.setattr(MixtureState, "commit", lambda self: None)
     resumption.stopped_run(tmp_path / "run", 40, **options)
     assert not np.array_equal(np.asarray(mt.resume(tmp_path / "run", progress=False).log_joint), whole(**options).log_joint)
+
+
+def test_draws_in_small_chunks_that_come_again_are_in_order(tmp_path, monkeypatch):
+    """A run that ends between two commits is resumed from the last one: draws after it are on disk already and come once more, some chunks of them before others."""
+    monkeypatch.setattr("maitre.posterior.stored._CHUNK", 4 * len(resumption.X))
+    monkeypatch.setattr("maitre.chains.chain.commit_every", lambda n: 21)
+    options = {"family": "NormalInverseGamma", "burn_in": 20, "draws": 10}
+    whole(store=tmp_path / "run", **options)
+    longer = mt.resume(tmp_path / "run", draws=40, progress=False)
+    np.testing.assert_array_equal(np.asarray(longer.labels), whole(**(options | {"draws": 40})).labels)
 
 
 def test_longer_than_planned(tmp_path):

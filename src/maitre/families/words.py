@@ -18,7 +18,7 @@ from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import POINTS, SLOTS, SLOTS_LAST
 from maitre.numerics.arrays import Floats
 from maitre.numerics.distributions import Gamma, Hyperparameter
-from maitre.numerics.elementary import fast_log
+from maitre.numerics.elementary import digamma, fast_log
 from maitre.numerics.prefix import LANES
 from maitre.numerics.rng import log_gamma_variate, uniform
 
@@ -94,6 +94,22 @@ class WordStatistics(NamedTuple):
 
     def log_likelihood(s, theta: Floats, i: int) -> float:
         return theta[s.word[i]]  # type: ignore[no-any-return]
+
+    def add_weighted(s, k: int, i: int, weight: float) -> None:
+        s.total[k] += weight
+        s.seen[s.word[i], k] += weight
+
+    def expect(s, k: int) -> None:
+        """E[log φ_w] = ψ(η + N_w) − ψ(V η + N)."""
+        whole = digamma(s.n_words * s.concentration + s.total[k])
+        for w in range(s.n_words):
+            s.seen[w, k] = digamma(s.concentration + float(s.seen[w, k])) - whole
+        s.total[k] = -1.0  # not empty, so that `clear` clears
+
+    def expected_log_likelihood_all(s, i: int, n_slots: int, out: Floats) -> None:
+        word = s.word[i]
+        for k in range(n_slots):
+            out[k] += s.seen[word, k]
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
         u, w = uniform(rng), 0

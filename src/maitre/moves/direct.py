@@ -20,8 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from maitre.data.groups import GroupedRows
 from maitre.families.statistics import add, clear, log_predictive_all, refresh, remove
 from maitre.families.words import Words
+from maitre.model import Model
 from maitre.moves.base import Move, Report
 from maitre.moves.dishes import split_and_merge
 from maitre.moves.hyper import FamilyHyperparameters
@@ -211,6 +213,10 @@ class Direct(Move):
             self.state = LabelledFranchiseState  # type: ignore[misc]
         self.sweeps = 0
         self._burning = False
+
+    def check(self, model: Model) -> None:
+        if not isinstance(model.data, GroupedRows):
+            raise ValueError("a hierarchical Dirichlet process is for points in groups: use mt.sample_groups")
 
     def burn_in(self, share: float) -> None:
         self._burning = True

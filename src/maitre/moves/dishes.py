@@ -81,7 +81,7 @@ def leave(s: Any, slot: int, table: int, points: Ints, begin: Ints, sizes: Ints)
 
 
 for _function in (join, leave):
-    compiled_form_of(_function)(_function)
+    compiled_form_of(_function, inline=False)(_function)
 
 
 @kernel

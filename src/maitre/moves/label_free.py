@@ -96,8 +96,8 @@ def lay_out(s: Any, part_a: int, part_b: int, pool: Ints, rest: Ints, n_sample: 
     for t in range(min(n_sample, _SEATED_SINGLY) if launched else 0):
         left = t == 0
         if t > 1:
-            work[0, 0] = math.log(size_a) + log_predictive_raw(s, part_a, pool[rest[t]])
-            work[0, 1] = math.log(size_b) + log_predictive_raw(s, part_b, pool[rest[t]])
+            for side in range(2):
+                work[0, side] = math.log(size_b if side else size_a) + log_predictive_raw(s, part_b if side else part_a, pool[rest[t]])
             left = draw_log(work[0], 2, work[1], rng) <= 0
         add(s, part_a if left else part_b, pool[rest[t]])
         size_a, size_b = size_a + (1 if left else 0), size_b + (0 if left else 1)
@@ -107,8 +107,8 @@ def lay_out(s: Any, part_a: int, part_b: int, pool: Ints, rest: Ints, n_sample: 
     odds = 0.0
     for scan in range(_SCANS if launched else 1):
         if launched:
-            draw_parameters(s, part_a, theta[0], rng)
-            draw_parameters(s, part_b, theta[1], rng)
+            for side in range(2):
+                draw_parameters(s, part_b if side else part_a, theta[side], rng)
             odds = log_gamma_variate(size_a + 1.0, rng) - log_gamma_variate(size_b + 1.0, rng)
         for slot in (part_a, part_b):
             clear(s, slot)
@@ -116,8 +116,8 @@ def lay_out(s: Any, part_a: int, part_b: int, pool: Ints, rest: Ints, n_sample: 
         for t in range(n_sample if not launched or scan == _SCANS - 1 else min(n_sample, 2 * _SEATED_SINGLY << scan)):
             left = t == 0
             if t > 1 and launched:
-                work[0, 0] = odds + log_likelihood(s, theta[0], pool[rest[t]])
-                work[0, 1] = log_likelihood(s, theta[1], pool[rest[t]])
+                for side in range(2):
+                    work[0, side] = (0.0 if side else odds) + log_likelihood(s, theta[side], pool[rest[t]])
                 left = draw_log(work[0], 2, work[1], rng) <= 0
             elif t > 1:
                 left = draw_below(2, rng) == 0
@@ -149,7 +149,7 @@ def log_mixed(s: Any, odds: float, left: Floats, right: Floats, i: int) -> float
 
 
 for _function in (lay_out, log_density, log_mixed):
-    compiled_form_of(_function)(_function)
+    compiled_form_of(_function, inline=False)(_function)
 
 
 @kernel
@@ -181,7 +181,7 @@ def propose(
     part_a = first_empty(sizes, 0)
     part_b = first_empty(sizes, part_a + 1)
     whole = first_empty(sizes, part_b + 1)
-    work = np.empty((2, 2))
+    work, source = np.empty((2, 2)), np.empty(5, dtype=np.int64)
     slots[0] = -1
     made = 0
     while made < proposals:
@@ -213,34 +213,35 @@ def propose(
             rest[j] = held
         size_a = lay_out(s, part_a, part_b, pool, rest, n_sample, draw_below(2, rng) == 1, sides, theta, work, rng)
 
-        # weights and parameters: of the new split, of the present one, and of all points together
+        # weights and parameters: of the new split, of the present one, and of all points together. Each is drawn from a slot, in one place: the code is long
         odds, present = 0.0, 0.0
+        source[:] = -1
         if kind != SPLIT:
             present = log_gamma_variate(float(sizes[first]), rng) - log_gamma_variate(float(sizes[second]), rng)
-            draw_parameters(s, first, theta[3], rng)
-            draw_parameters(s, second, theta[4], rng)
+            source[3], source[4] = first, second
         if kind == MERGE:
             odds = present
-            theta[:2] = theta[3:]
+            clear(s, whole)
+            merge(s, whole, first)
+            merge(s, whole, second)
+            derive(s, whole)
         else:
             swapped = draw_below(2, rng) == 1
             odds = log_gamma_variate(size_a + 1.0, rng) - log_gamma_variate(n_sample - size_a + 1.0, rng)
             odds = -odds if swapped else odds
-            draw_parameters(s, part_b if swapped else part_a, theta[0], rng)
-            draw_parameters(s, part_a if swapped else part_b, theta[1], rng)
+            source[0], source[1] = part_b if swapped else part_a, part_a if swapped else part_b
+        joint: Any = whole if kind == MERGE else first
+        source[2] = -1 if kind == ANEW else joint
+        for row in range(len(source)):
+            if source[row] >= 0:
+                draw_parameters(s, source[row], theta[row], rng)
+        if kind == MERGE:
+            theta[:2] = theta[3:]
         log_g = log_density(s, part_a, part_b, pool, rest, n_sample, size_a, sides, odds, theta[0], theta[1])
         total_of_reference = 0.0
         if kind == ANEW:
             constant = log_density(s, part_a, part_b, pool, rest, n_sample, size_a, sides, present, theta[3], theta[4]) - log_g
         else:
-            joint: Any = first
-            if kind == MERGE:
-                joint = whole
-                clear(s, whole)
-                merge(s, whole, first)
-                merge(s, whole, second)
-                derive(s, whole)
-            draw_parameters(s, joint, theta[2], rng)
             constant = log_concentration - math.log(n_clusters + (1.0 if kind == SPLIT else 0.0)) - log_marginal(s, joint) - log_g
             total_of_reference = log_likelihood_of(s, theta[2], joint)
 
