@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +12,14 @@ import numpy as np
 
 from maitre.chains.run import Conditions, new_run, posterior_of, resumed_run
 from maitre.chains.settings import Settings, seconds
-from maitre.data.groups import GroupedRows, counted_words
+from maitre.data.groups import as_groups
 from maitre.data.rows import as_data
 from maitre.engines.sharing import ENGINES
 from maitre.families.base import Family
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.words import Words
 from maitre.model import Model, as_family
-from maitre.moves import Move, stay_on_disk
+from maitre.moves import Direct, Move, stay_on_disk
 from maitre.moves.registry import named_moves
 from maitre.numerics.arguments import one_of, truth, whole_number
 from maitre.numerics.distributions import Gamma, Hyperparameter
@@ -119,7 +120,7 @@ def sample_groups(
     moves : "direct".
     draws, burn_in : iterations kept and dropped, per chain; by default 40 million and 200 million visits to points, between 20 or 50 and 1000 iterations.
     init : "auto" puts the points into clusters at random: of words half as many as there are documents, at most 800. Few clusters are hard to part later, and many merge by
-        themselves. Otherwise as in `maitre.sample`, for points in the order of their groups.
+        themselves. Otherwise "one", "random:K", or one label per point (words: document by document, by word within a document).
     keep_labels : whether draws keep the cluster of every point.
     thin, chains, seed, engine, store, progress, time_budget, threads, store_data : as in `maitre.sample`.
 
@@ -128,15 +129,14 @@ def sample_groups(
     >>> hdp.n_clusters.shape
     (2, 10)
     """
-    if isinstance(groups, tuple) and len(groups) == 2:
-        rows = GroupedRows.of_index(*groups)
-        family, n_clusters = as_family(family, rows.rows), _CLUSTERS_AT_FIRST
-    else:
-        counts = counted_words(groups)
-        rows, family = GroupedRows.of_counts(counts), _of_words(family, counts.shape[1])
-        n_clusters = int(np.clip(rows.n_groups // 2, 10, _MOST_TOPICS_AT_FIRST))
+    rows = as_groups(groups)
+    family = as_family(family, rows.rows) if rows.n_words is None else _of_words(family, rows.n_words)
+    n_clusters = _CLUSTERS_AT_FIRST if rows.n_words is None else int(np.clip(rows.n_groups // 2, 10, _MOST_TOPICS_AT_FIRST))
+    moves = "direct" if isinstance(moves, str) and moves.strip() == "auto" else moves
     if truth("keep_labels", keep_labels):
-        moves = [type(move)(**(move.options() | {"keep_labels": True})) for move in named_moves(moves)]
+        moves = [Direct(move.proposals, True) if isinstance(move, Direct) else move for move in named_moves(moves)]
+    if not isinstance(init, str) and rows.order is not None and np.shape(init) == (rows.n,):
+        init = np.asarray(init)[rows.order]
     settings = Settings(
         moves,
         int(np.clip(_VISITS_KEPT // rows.n, 20, 1000)) if draws is None else draws,
@@ -152,13 +152,13 @@ def sample_groups(
 
 def _of_words(family: Any, n_words: int) -> Words:
     """The family of the words of a corpus."""
-    if family is None or (isinstance(family, str) and family in ("auto", "Words")):
+    if family is None or (isinstance(family, str) and family in ("auto", "Words", "DirichletMultinomial")):
         return Words(n_words=n_words)
     if isinstance(family, Words) and family.n_words in (None, n_words):
         return family.at({"n_words": n_words})
     if isinstance(family, DirichletMultinomial):
-        if isinstance(family.concentration, (int, float, Gamma)):
-            return Words(family.concentration, n_words)
+        if isinstance(family.concentration, (numbers.Real, Gamma)):
+            return Words(family.concentration, n_words)  # type: ignore[arg-type]
         raise ValueError("words of topics have one concentration in common: give a number, or a prior such as mt.Gamma(1, 10)")
     raise ValueError(
         f"the family of {n_words} words is {family!r}; expected mt.families.Words(concentration), or a pair (data, group of each point) for other families"

@@ -110,6 +110,7 @@ CASES = {
     "words": (of_words, None),
     "words by the sweep for any family": (of_words, sweep_any),
     "numbers": (of_points, None),
+    "numbers, splits and merges alone": (of_points, lambda state, rng: split_and_merge(state, 3, rng)[0]),
     "words with splits and merges": (of_words, lambda state, rng: (direct.sweep(state, rng), split_and_merge(state, 2, rng)[0])[1]),
 }
 
@@ -214,7 +215,7 @@ def test_the_concentration_of_groups_has_the_density_of_quadrature():
     total, mean = integrate.quad(density, 0, 60)[0], integrate.quad(lambda g: g * density(g), 0, 60)[0]
     gamma, values = 1.0, np.empty(8_000)
     for t in range(len(values)):
-        gamma = values[t] = direct.draw_group_concentration(gamma, lengths, n_tables, prior, rng)
+        gamma = values[t] = direct.draw_group_concentration(gamma, lengths, n_tables, prior.shape, prior.rate, rng)
     assert distance_in_errors(values, mean / total) < 4.0
 
 

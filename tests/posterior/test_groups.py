@@ -74,6 +74,33 @@ def test_groups_of_any_family(tmp_path):
     assert np.asarray(mt.load(tmp_path / "run").draws["statistics"]).shape == np.asarray(hdp.draws["statistics"]).shape
 
 
+def test_labels_are_in_the_order_of_the_rows():
+    rng = np.random.default_rng(0)
+    truth = np.arange(40) >= 20
+    x, groups = rng.normal(size=(40, 1)) + 30.0 * truth[:, None], np.tile(["b", "a"], 20)
+    hdp = mt.sample_groups(
+        (x, groups), family=mt.families.NormalInverseGamma(), draws=20, burn_in=60, chains=1, keep_labels=True, init=truth.astype(int), progress=False
+    )
+    assert len(set(zip(hdp.best[truth], [True] * 20, strict=True)) & set(zip(hdp.best[~truth], [True] * 20, strict=True))) == 0
+    assert list(hdp.group_names) == ["a", "b"]
+
+
+def test_a_run_without_its_data_is_given_them_again(corpus, tmp_path):
+    mt.sample_groups(corpus, draws=4, burn_in=4, store=tmp_path / "run", store_data=False, progress=False)
+    assert mt.resume(tmp_path / "run", draws=6, data=corpus, progress=False).n_clusters.shape == (2, 6)
+    with pytest.raises(ValueError, match="not the data of the run"):
+        mt.load(tmp_path / "run", data=corpus[:50])
+
+
+def test_the_corpus_given_is_left_as_it_is_and_empty_documents_have_the_common_weights(hdp):
+    counts = sparse.csr_matrix((np.array([1, 2, 0, 3]), np.array([2, 0, 1, 1]), np.array([0, 3, 4])), shape=(2, 12))
+    before = counts.copy()
+    hdp.transform(counts)
+    assert np.array_equal(counts.indices, before.indices)
+    shares = hdp.shares(*hdp.best_draw)
+    np.testing.assert_allclose(hdp.transform(np.zeros((1, 12)))[0], shares / shares.sum(), rtol=1e-5)
+
+
 def test_labels_that_were_not_kept_are_an_error(corpus):
     hdp = mt.sample_groups(corpus, draws=2, burn_in=2, chains=1, progress=False)
     with pytest.raises(ValueError, match="keep_labels=True"):

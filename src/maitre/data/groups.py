@@ -22,17 +22,20 @@ class GroupedRows(Rows):
 
     KIND = "groups"
 
-    def __init__(self, rows: Rows, starts: Ints, order: Ints | None = None) -> None:
+    def __init__(self, rows: Rows, starts: Ints, order: Ints | None = None, group_names: Any = None, n_words: int | None = None) -> None:
         super().__init__(rows.raw)
-        self.rows, self.starts, self.order = rows, starts, order
+        self.rows, self.starts, self.order, self.n_words = rows, starts, order, n_words
+        self.group_names = np.arange(len(starts) - 1) if group_names is None else np.asarray(group_names)
 
     @classmethod
     def of_counts(cls, counts: Any) -> Self:
         """A corpus: counts of words (columns) in documents (rows)."""
         matrix = counted_words(counts)
+        if matrix.nnz == 0:
+            raise ValueError("there are no words in any document")
         words = np.repeat(matrix.indices.astype(np.int32), matrix.data)
         lengths = np.asarray(matrix.sum(axis=1)).ravel()
-        return cls(ArrayRows(words), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+        return cls(ArrayRows(words), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), n_words=matrix.shape[1])
 
     @classmethod
     def of_index(cls, data: Any, groups: Any) -> Self:
@@ -40,10 +43,23 @@ class GroupedRows(Rows):
         rows, index = as_data(data), np.asarray(groups)
         if index.ndim != 1 or len(index) != rows.n:
             raise ValueError(f"the groups have shape {index.shape} for {rows.n} points: give one group per point")
-        names, codes = np.unique(index, return_inverse=True)
+        try:
+            names, codes = np.unique(index, return_inverse=True)
+        except TypeError:
+            raise ValueError("the groups are of different types, or missing for some points: give one number or name per point") from None
+        if names.dtype.kind == "f" and np.isnan(names).any():
+            raise ValueError(f"the group of point {int(np.flatnonzero(np.isnan(index))[0])} is missing")
         order = np.argsort(codes, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(names)))]).astype(np.int64)
-        return cls(rows.select(order), starts, order)
+        return cls(rows.select(order), starts, order, names if names.dtype.kind != "O" else names.astype(str))
+
+    def in_given_order(self, values: Any) -> Any:
+        """Values over points, last, in the order in which the points were given."""
+        if self.order is None:
+            return values
+        back = np.empty_like(self.order)
+        back[self.order] = np.arange(len(self.order))
+        return np.asarray(values)[..., back]
 
     @property
     def n(self) -> int:
@@ -66,7 +82,7 @@ class GroupedRows(Rows):
         return self.rows.select(rows)
 
     def take(self, columns: Sequence[int]) -> Any:
-        return type(self)(self.rows.take(columns), self.starts, self.order)
+        return type(self)(self.rows.take(columns), self.starts, self.order, self.group_names)
 
     def column(self, position: int) -> Any:
         return self.rows.column(position)
@@ -79,32 +95,43 @@ class GroupedRows(Rows):
 
     def renamed(self, names: Any) -> GroupedRows:
         """The same groups with these column names, if there are names."""
-        return GroupedRows(self.rows.renamed(names), self.starts, self.order) if isinstance(self.rows, TableRows) else self
+        return GroupedRows(self.rows.renamed(names), self.starts, self.order, self.group_names) if isinstance(self.rows, TableRows) else self
 
     def fingerprint(self) -> str:
         return f"{self.rows.fingerprint()}-{ArrayRows(self.starts).fingerprint()}"
 
     def save(self, folder: Path) -> str:
         inner = self.rows.save(folder)
-        np.savez(
-            folder / "groups.npz", starts=self.starts, order=np.empty(0, dtype=np.int64) if self.order is None else self.order, inner=inner, kind=self.rows.KIND
-        )
+        order = np.empty(0, dtype=np.int64) if self.order is None else self.order
+        np.savez(folder / "groups.npz", starts=self.starts, order=order, inner=inner, kind=self.rows.KIND, names=self.group_names, n_words=self.n_words or 0)
         return "groups.npz"
 
     @classmethod
     def load(cls, file: Path) -> Self:
         with np.load(file, allow_pickle=False) as stored:
             starts, order, inner, kind = stored["starts"], stored["order"], str(stored["inner"]), str(stored["kind"])
-        return cls(KINDS[kind].load(file.parent / inner), starts, order if len(order) else None)
+            names, n_words = stored["names"], int(stored["n_words"]) or None
+        return cls(KINDS[kind].load(file.parent / inner), starts, order if len(order) else None, names, n_words)
 
 
 KINDS[GroupedRows.KIND] = GroupedRows
 
 
+def as_groups(groups: Any) -> GroupedRows:
+    """What a user may give: counts of words, a row per document, or a pair (data, group of each point)."""
+    if isinstance(groups, GroupedRows):
+        return groups
+    return GroupedRows.of_index(*groups) if isinstance(groups, tuple) and len(groups) == 2 else GroupedRows.of_counts(groups)
+
+
 def counted_words(counts: Any) -> Any:
     """A sparse matrix of whole numbers, words sorted within documents, or a `ValueError` that says where it is none."""
-    matrix = sparse.csr_matrix(counts)
-    matrix = matrix.copy() if matrix is counts else matrix
+    try:
+        matrix = sparse.csr_matrix(counts, copy=True)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "the counts of words are no matrix of numbers with a row per document: use scikit-learn's CountVectorizer for texts, or give a pair (data, group of each point)"
+        ) from None
     matrix.sum_duplicates()
     matrix.sort_indices()
     if matrix.shape[1] == 0:
@@ -117,6 +144,4 @@ def counted_words(counts: Any) -> Any:
         )
     matrix.eliminate_zeros()
     matrix.data = matrix.data.astype(np.int64)
-    if matrix.nnz == 0:
-        raise ValueError("there are no words in any document")
     return matrix

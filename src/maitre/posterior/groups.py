@@ -10,6 +10,7 @@ from scipy import sparse
 
 from maitre.data.groups import counted_words
 from maitre.families.words import Words
+from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints
 from maitre.posterior.completion import folded_in, perplexity, smoothed
 from maitre.posterior.posterior import Posterior, evenly_spaced
@@ -43,10 +44,23 @@ class GroupPosterior(Posterior):
 
     @property
     def labels(self) -> Any:
-        """(chains, draws, n): the cluster of every point, group by group; of words, by word within a document."""
+        """(chains, draws, n): the cluster of every point, in the order in which they were given; words document by document, by word within a document."""
+        self._need_labels()
+        return self.model.data.in_given_order(self.draws["labels"])  # type: ignore[union-attr]
+
+    def _need_labels(self) -> None:
         if "labels" not in self.draws:
             raise ValueError("draws do not have the labels of all points: sample with keep_labels=True if you need them")
-        return self.draws["labels"]
+
+    def state_at(self, chain: int, draw: int) -> State:
+        """The state of one draw, if labels were kept; its points stand group by group."""
+        self._need_labels()
+        return super().state_at(chain, draw)
+
+    @property
+    def group_names(self) -> Any:
+        """The names of the groups, as they were given; documents are numbered."""
+        return self.model.data.group_names  # type: ignore[union-attr]
 
     @property
     def concentration(self) -> Floats:
@@ -110,7 +124,7 @@ class GroupPosterior(Posterior):
 
     def perplexity(self, held_out: Any, seed: int = 0, max_draws: int = 20) -> float:
         """The perplexity of the second half of documents that were held out, given the first half; words' probabilities are averaged over at most `max_draws` draws."""
-        counts = self._new_documents(held_out)
+        counts, max_draws = self._new_documents(held_out), whole_number("max_draws", max_draws, least=1)
         return perplexity((self._with_rest(*where) for where in self._some(max_draws)), counts, seed)
 
     def transform(self, documents: Any, chain: int | None = None, draw: int | None = None) -> Floats:
@@ -131,9 +145,9 @@ class GroupPosterior(Posterior):
         return [(int(chain), int(draw)) for chain, draw in evenly_spaced(self.log_joint.shape, most)]
 
     def _new_documents(self, documents: Any) -> sparse.csr_matrix:
-        counts = counted_words(documents)
-        if counts.shape[1] != self._n_words():
-            raise ValueError(f"the documents have {counts.shape[1]} words; the model was fitted to {self._n_words()}")
+        n_words, counts = self._n_words(), counted_words(documents)
+        if counts.shape[1] != n_words:
+            raise ValueError(f"the documents have {counts.shape[1]} words; the model was fitted to {n_words}")
         return counts
 
     def _n_words(self) -> int:
@@ -143,6 +157,7 @@ class GroupPosterior(Posterior):
 
     def eta(self, chain: int, draw: int) -> float:
         """The concentration of the topics' words."""
+        self._n_words()
         sampled = self.draws.get("family.concentration")
         return float(self.model.family.concentration if sampled is None else sampled[chain, draw])  # type: ignore[attr-defined]
 
@@ -161,7 +176,7 @@ class GroupPosterior(Posterior):
         lines += [f"family: {self.model.family.in_one_line()}", f"prior: {self.model.prior.in_one_line()}"]
         for name, row in self.diagnostics().items():
             lines.append(f"{name:>24}: mean {row['mean']:.4g}, sd {row['sd']:.3g}, effective draws {row['ess']:.0f}, R̂ {row['r_hat']:.3f}")
-        return "\n".join(lines)
+        return "\n".join(lines + self._warnings())
 
 
 def posterior_class(state: type[State]) -> type[Posterior]:

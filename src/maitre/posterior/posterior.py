@@ -175,6 +175,11 @@ class Posterior:
             lines.append(f"log evidence: at least {self.elbo[-1]:.2f}")
         if self.log_evidence is not None:
             lines.append(f"log evidence: {self.log_evidence:.2f} (estimate)")
+        return "\n".join(lines + self._warnings())
+
+    def _warnings(self) -> list[str]:
+        """What a reader of the summary must know."""
+        lines = []
         if not self.exact:
             lines.append("some moves used are approximate: these are not draws from the exact posterior")
         if self.interrupted:
@@ -184,7 +189,7 @@ class Posterior:
                 else "these are the draws made until then"
             )
             lines.append(f"interrupted: {where}")
-        return "\n".join(lines)
+        return lines
 
 
 def _in_memory(draws: dict[str, Any]) -> dict[str, Any]:

@@ -26,3 +26,9 @@ class HierarchicalDirichletProcess(Prior):
     group: Hyperparameter = Gamma(1.0, 1.0)
 
     POSITIVE = ("top", "group")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        wrong = [name for name, prior in self.hyperpriors().items() if not isinstance(prior, Gamma)]
+        if wrong:
+            raise ValueError(f"HierarchicalDirichletProcess: {wrong[0]} must be a number or a Gamma, such as mt.Gamma(1, 1)")

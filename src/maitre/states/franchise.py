@@ -1,9 +1,9 @@
 """The state of a hierarchical Dirichlet process in direct assignment: which point of which group is in which cluster, and the clusters' weights in the common measure.
 
 Given the weights β_1, …, β_K and their rest β_*, the labels of a group have the law of a Pólya urn with base measure γβ, and the rest of the model is a mixture. The
-density of labels (as a partition), weights and data is
+density of labels (as a partition), weights on the log scale (on the plain one it is unbounded where β_* is small), and data is
 
-    p = α^K β_*^{α−1} ∏_k β_k^{−1} · ∏_m Γ(γ)/Γ(γ+N_m) ∏_k Γ(γβ_k + n_mk)/Γ(γβ_k) · ∏_k p(x_k).
+    p = α^K β_*^α · ∏_m Γ(γ)/Γ(γ+N_m) ∏_k Γ(γβ_k + n_mk)/Γ(γβ_k) · ∏_k p(x_k).
 
 Which tables the points of a group sit at (Teh et al. 2006) is drawn when it is needed, and forgotten.
 """
@@ -154,9 +154,12 @@ class FranchiseState(ClusterState):
         _first_places(labels, first)
         slots = self.labels[first]
         if isinstance(self.model.family, Words):
-            topics = self.statistics.seen[:, slots].T
-            places = np.flatnonzero(topics)
-            values |= {"topic_cells": places, "topic_counts": topics.ravel()[places].astype(np.int32)}
+            position = np.zeros(self.capacity, dtype=np.int64)
+            position[slots] = np.arange(n_clusters)
+            words, present = np.nonzero(self.statistics.seen)
+            cells = position[present] * self.statistics.n_words + words
+            order = np.argsort(cells)
+            values |= {"topic_cells": cells[order], "topic_counts": self.statistics.seen[words, present][order].astype(np.int32)}
         else:
             values["statistics"] = np.array([pack(self.statistics, int(k)) for k in slots])
         return {variable.name: values[variable.name] for variable in self.kept_variables(self.model)}
@@ -226,7 +229,7 @@ class FranchiseState(ClusterState):
     def log_prior_of_partition(self) -> float:
         """log p(labels, weights)."""
         alpha, gamma, weights = float(self.prior.top), float(self.prior.group), self.beta[self.sizes > 0]
-        common = len(weights) * math.log(alpha) + (alpha - 1.0) * math.log(max(self.rest, 1e-300)) - float(np.log(weights).sum())
+        common = len(weights) * math.log(alpha) + alpha * math.log(max(self.rest, 1e-300))
         return common + float(log_urns(self.labels, self.starts, gamma * self.beta, gamma, np.zeros(self.capacity, dtype=np.int64)))
 
     def log_prior_at(self, values: dict[str, float]) -> float:
