@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/maitre demo
 
 test: $(READY) lint
-	$(BIN)/pytest -n 2 -m "not long"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not long"
 
 test-full: $(READY) lint
 	$(BIN)/pytest -n 2

@@ -35,6 +35,7 @@ print(repr(float(posterior.log_joint[0, -1])))
 """
 
 
+@pytest.mark.long
 def test_editing_a_familys_source_changes_results_at_once(tmp_path):
     """Compiled code is cached on disk between processes, yet never stale."""
     source = (ROOT / SLOWER).read_text()

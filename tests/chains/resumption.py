@@ -39,7 +39,10 @@ def cases():
         links = mt.priors.DistanceDependent.neighbours(PLACES, k=6, decay=mt.decays.exponential(mt.Gamma(2, 10) if sampled else 0.2), concentration=alpha)
         for name, move in mt.moves.REGISTRY.items():
             prior = links if move.state.__name__ == "LinksState" else partition
-            options = {"family": family, "prior": prior, "moves": name}
+            own = (
+                mt.families.KnownCovarianceGaussian(2.0, 4.0, 1.0, mt.Gamma(2, 1) if sampled else 1.0) if name == "parallel" else family
+            )  # compiled for other tests
+            options = {"family": own, "prior": prior, "moves": name}
             if move.state.__name__ == "FranchiseState":
                 options |= {"data": GROUPS, "prior": mt.priors.HierarchicalDirichletProcess(alpha, alpha), "init": "random:5"}
             found[f"{name} {'sampled' if sampled else 'fixed'}"] = options

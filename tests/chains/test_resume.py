@@ -14,6 +14,8 @@ import resumption
 import maitre as mt
 from maitre.moves import Gibbs
 
+pytestmark = pytest.mark.xdist_group("parallel")  # one process compiles the kernels that these need
+
 RNG = np.random.default_rng(0)
 
 

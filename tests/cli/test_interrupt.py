@@ -109,7 +109,10 @@ run(sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("command", [["fit", *FAST, "--draws", "2000000"], ["search", "--family", "NormalInverseGamma", "--rounds", "100000000"]])
+@pytest.mark.parametrize(
+    "command",
+    [["fit", *FAST, "--draws", "2000000"], pytest.param(["search", "--family", "NormalInverseGamma", "--rounds", "100000000"], marks=pytest.mark.long)],
+)
 def test_impatient_presses_keep_the_results(command):
     """Three presses within a second: the first stops the run, the others come while it ends or while results are written."""
     done = subprocess.run(

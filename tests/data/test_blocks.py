@@ -14,6 +14,8 @@ from maitre.model import Model
 from maitre.moves import resolve, stay_on_disk
 from maitre.states.mixture import MixtureState
 
+pytestmark = pytest.mark.xdist_group("parallel")  # one process compiles the kernels that these need
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(5000, 2)) + 6.0 * RNG.integers(0, 3, size=(5000, 1))
 
@@ -54,7 +56,7 @@ def test_parts_of_memory_maps(tmp_path):
     assert blocks_of(np.load(file)) is None
 
 
-@pytest.mark.parametrize("kind", ["npy", "parquet", "zarr"])
+@pytest.mark.parametrize("kind", ["npy", pytest.param("parquet", marks=pytest.mark.long), pytest.param("zarr", marks=pytest.mark.long)])
 def test_the_chain_is_the_one_from_memory(tmp_path, kind, monkeypatch):
     monkeypatch.setattr("maitre.states.mixture.POINTS_READ", 512)
     monkeypatch.setattr("maitre.states.mixture._GRANULES_ON_DISK", 10**6)

@@ -72,7 +72,7 @@ def test_one_link_steps_are_exact_for_every_prior(name, n):
         assert_invariant(exact, transition_matrix(model, one_link(i), exact))
 
 
-@pytest.mark.parametrize("name", ["asymmetric", "sequential", "neighbours"])
+@pytest.mark.parametrize("name", [pytest.param("asymmetric", marks=pytest.mark.long), "sequential", "neighbours"])
 @pytest.mark.parametrize("patience", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_groups_that_move_point_by_point(name, patience, monkeypatch):
     """Where few points sit behind one, their factors are products of predictives."""

@@ -23,6 +23,8 @@ from maitre.priors import DirichletProcess
 from maitre.states.mixture import MixtureState
 from maitre.testing import assert_invariant, compare_with_enumeration, enumerate_posterior, follow_branches, transition_matrix
 
+pytestmark = pytest.mark.xdist_group("parallel")  # one process compiles the kernels that these need
+
 X = np.array([[-1.0], [-0.8], [0.1], [0.9], [1.1], [2.0]])
 FAMILY = mt.families.KnownCovarianceGaussian(0.0, 4.0, 0.25)
 
@@ -110,6 +112,7 @@ def test_launched_split_merge_leaves_the_posterior_invariant(n, scans):
     assert_invariant(exact, transition_matrix(model, lambda state, rng: launch_many(state, 1, scans, rng, stream(7)), exact))
 
 
+@pytest.mark.long
 def test_a_launch_that_knows_the_present_split_fails(monkeypatch):
     model = model_of(4)
     exact = enumerate_posterior(model)
@@ -322,6 +325,7 @@ def test_adding_a_constant_to_data_and_mean_changes_nothing():
     np.testing.assert_array_equal(found[0], found[1])
 
 
+@pytest.mark.long
 def test_inside_superclusters():
     model = model_of(5)
     move = mt.moves.Superclusters(2, Parallel(proposals=1))

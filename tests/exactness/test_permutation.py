@@ -300,7 +300,8 @@ def test_climbing_respects_a_finite_prior_and_given_moves_are_not_shared_between
     np.testing.assert_array_equal(posterior.labels, again.labels)
 
 
-@pytest.mark.parametrize("slope", ["two_pass", pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("slope", ["two_pass", 10])
 def test_a_finite_prior_and_a_slope_beyond_it(slope):
     model = gaussian(4, mt.priors.FiniteDirichlet(2, 1.0))
     assert_invariant(*matrix_of(model, slope=slope, epsilon=0.0))

@@ -53,6 +53,7 @@ def test_geweke(family, moves):
     assert max(map(abs, found.values())) < 4.0, found
 
 
+@pytest.mark.long
 def test_geweke_with_another_prior():
     found = scores("NormalInverseGamma", PRIORS[0], "gibbs", 2000)
     assert max(map(abs, found.values())) < 4.0, found

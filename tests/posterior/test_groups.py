@@ -67,7 +67,9 @@ def test_groups_of_any_family(tmp_path):
     rng = np.random.default_rng(0)
     groups = np.array(["a", "b", "c"])[rng.integers(0, 3, 90)]
     x = rng.normal(size=(90, 2)) + 8.0 * ((groups == "b") | (rng.random(90) < 0.5))[:, None]
-    hdp = mt.sample_groups((x, groups), family=mt.families.NormalInverseWishart(), draws=20, burn_in=60, store=tmp_path / "run", progress=False)
+    hdp = mt.sample_groups(
+        (x, groups), family=mt.families.KnownCovarianceGaussian(4.0, 20.0, 1.0), draws=20, burn_in=60, store=tmp_path / "run", progress=False
+    )
     weights = hdp.weights(*hdp.best_draw)
     assert weights[1].max() > 0.9
     assert weights[0].max() < 0.8

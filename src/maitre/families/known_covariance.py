@@ -458,6 +458,7 @@ class KnownCovarianceGaussian(ConjugateFamily):
     STREAMS = True
     MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("prior_scale", "covariance_scale")
+    NOT_SAMPLED = ("mean", "prior_covariance", "covariance")
     SCALE = "covariance_scale"
 
     def validate(self, data: Any) -> Floats:

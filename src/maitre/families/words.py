@@ -79,6 +79,14 @@ class WordStatistics(NamedTuple):
         for k in range(n_slots):
             out[k] += fast_log((s.concentration + float(s.seen[word, k])) / (mass + s.total[k]))
 
+    def log_bound(s, i: int) -> float:
+        """The best that can be: a cluster of all other copies of the word."""
+        copies = -1.0
+        for word in s.word:
+            if word == s.word[i]:
+                copies += 1.0
+        return math.log((s.concentration + copies) / (s.n_words * s.concentration + copies))
+
     def n_parameters(s) -> int:
         return s.n_words
 
