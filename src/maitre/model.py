@@ -60,14 +60,12 @@ class Model:
         """Encoded points of data that stay on disk."""
         return self.family.at_prior_means().encode(self.valid[begin:end])
 
-    def restricted(self, points: Ints, family: Family, prior: Prior, with_data: bool = False) -> Model:
-        """Some of the points, in memory, under a family and prior of their own; `with_data` for moves that ask for `vectors`."""
+    def restricted(self, points: Ints, family: Family, prior: Prior) -> Model:
+        """Some of the points, in memory, under a family and prior of their own."""
         if not self.in_memory:
             valid = self.valid[points]
             return Model(family, prior, self.family.at_prior_means().encode(valid), len(points), valid=valid)
-        rows = self.data.select(points) if with_data and self.data is not None else None
-        valid = None if rows is None else self.family.validate(rows.raw)
-        return Model(family, prior, self.family.selected(self.encoded, points), len(points), valid=valid)
+        return Model(family, prior, self.family.selected(self.encoded, points), len(points))
 
     @cached_property
     def vectors(self) -> Any:
