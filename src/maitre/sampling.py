@@ -19,7 +19,7 @@ from maitre.families.base import Family
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.words import Words
 from maitre.model import Model, as_family
-from maitre.moves import Direct, Move, stay_on_disk
+from maitre.moves import Move, stay_on_disk
 from maitre.moves.registry import named_moves
 from maitre.numerics.arguments import one_of, truth, whole_number
 from maitre.numerics.distributions import Gamma, Hyperparameter
@@ -134,7 +134,8 @@ def sample_groups(
     n_clusters = _CLUSTERS_AT_FIRST if rows.n_words is None else int(np.clip(rows.n_groups // 2, 10, _MOST_TOPICS_AT_FIRST))
     moves = "direct" if isinstance(moves, str) and moves.strip() == "auto" else moves
     if truth("keep_labels", keep_labels):
-        moves = [Direct(move.proposals, True) if isinstance(move, Direct) else move for move in named_moves(moves)]
+        parts = [(move, move.options()) for move in named_moves(moves)]
+        moves = [type(move)(**(options | {"keep_labels": True})) if "keep_labels" in options else move for move, options in parts]
     if not isinstance(init, str) and rows.order is not None and np.shape(init) == (rows.n,):
         init = np.asarray(init)[rows.order]
     settings = Settings(

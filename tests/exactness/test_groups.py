@@ -12,9 +12,10 @@ from maitre.data.groups import GroupedRows
 from maitre.families.statistics import add, clear, log_marginal
 from maitre.families.words import Words
 from maitre.model import Model
-from maitre.moves import direct
+from maitre.moves import dealt_groups, direct, franchise, tables
 from maitre.moves import dishes as dish_moves
-from maitre.moves.dishes import move_dishes, split_and_merge
+from maitre.moves.dishes import move_dishes, seated
+from maitre.moves.franchise import Served
 from maitre.moves.pairs import fill_members
 from maitre.numerics.distributions import Gamma
 from maitre.numerics.prefix import LANES, add_lanes, pick_other
@@ -70,13 +71,18 @@ def enumerated(model, gamma=None):
     return {key: value / evidence for key, value in totals.items()}, log(evidence)
 
 
-def visited(model, n, sweep=None, weights=direct.draw_weights):
+def split_and_merge(state, proposals, rng):
+    seats = seated(state, rng)
+    seats.split_and_merge(state, proposals, rng)
+    return seats.served(state)
+
+
+def visited(model, n, sweep=None, weights=franchise.draw_weights):
     """The partitions after n steps, a row each, and γ."""
     state, rng = FranchiseState(model, np.zeros(model.n, dtype=int)), stream(3)
     labels, gammas = np.empty((n, model.n), dtype=int), np.empty(n)
     for t in range(n):
-        tables = (sweep or direct.sweep)(state, rng)
-        weights(state, tables, rng)
+        weights(state, (sweep or direct.sweep)(state, rng), rng)
         labels[t], gammas[t] = state.canonical_labels(), float(state.prior.group)
         if t % 500 == 0:
             state.audit()
@@ -92,12 +98,16 @@ def distance_in_errors(values, expected):
 
 def sweep_any(state, rng):
     """The sweep for any family, which words do without."""
-    tables, rest, place = np.zeros(state.capacity, dtype=np.int64), np.array([state.rest]), np.zeros(2, dtype=np.int64)
-    arrays = (state.starts, state.labels, state.sizes, state.beta, rest, tables, float(state.prior.top), float(state.prior.group), place, rng)
+    served, rest, place = (
+        Served(np.zeros(state.capacity, dtype=np.int64), np.zeros(state.n_groups, dtype=np.int64)),
+        np.array([state.rest]),
+        np.zeros(2, dtype=np.int64),
+    )
+    arrays = (state.starts, state.labels, state.sizes, state.beta, rest, *served, float(state.prior.top), state.gammas, place, rng)
     assert state.run(direct.sweep_points, *arrays)
     state.rest = float(rest[0])
     state.touched()
-    return tables
+    return served
 
 
 def test_the_enumeration_has_the_published_evidence():
@@ -110,8 +120,8 @@ CASES = {
     "words": (of_words, None),
     "words by the sweep for any family": (of_words, sweep_any),
     "numbers": (of_points, None),
-    "numbers, splits and merges alone": (of_points, lambda state, rng: split_and_merge(state, 3, rng)[0]),
-    "words with splits and merges": (of_words, lambda state, rng: (direct.sweep(state, rng), split_and_merge(state, 2, rng)[0])[1]),
+    "numbers, splits and merges alone": (of_points, lambda state, rng: split_and_merge(state, 3, rng)),
+    "words with splits and merges": (of_words, lambda state, rng: (direct.sweep(state, rng), split_and_merge(state, 2, rng))[1]),
 }
 
 
@@ -127,7 +137,7 @@ def test_draws_have_the_enumerated_law(name):
 
 
 def dishes_alone(state, rng):
-    return split_and_merge(state, 1, rng)[0]
+    return split_and_merge(state, 1, rng)
 
 
 def test_splits_and_merges_alone_have_the_enumerated_law():
@@ -196,7 +206,7 @@ def test_splits_and_merges_of_tables_leave_their_law_invariant(monkeypatch):
 def test_points_in_place_of_tables_are_noticed():
     """β drawn by numbers of points, as if each had a table of its own, is another model."""
     model = of_words(HierarchicalDirichletProcess(1.0, 1.3))
-    labels, _ = visited(model, 8_000, weights=lambda state, tables, rng: direct.draw_weights(state, state.sizes, rng))
+    labels, _ = visited(model, 8_000, weights=lambda state, served, rng: franchise.draw_weights(state, served._replace(of_cluster=state.sizes), rng))
     assert distance_in_errors(labels.max(axis=1) + 1.0, 2.28811851) > 8.0
 
 
@@ -215,23 +225,29 @@ def test_the_concentration_of_groups_has_the_density_of_quadrature():
     total, mean = integrate.quad(density, 0, 60)[0], integrate.quad(lambda g: g * density(g), 0, 60)[0]
     gamma, values = 1.0, np.empty(8_000)
     for t in range(len(values)):
-        gamma = values[t] = direct.draw_group_concentration(gamma, lengths, n_tables, prior.shape, prior.rate, rng)
+        gamma = values[t] = franchise.draw_group_concentration(gamma, lengths, n_tables, prior.shape, prior.rate, rng)
     assert distance_in_errors(values, mean / total) < 4.0
 
 
-def test_slots_that_run_out_in_the_middle_of_a_sweep():
+def by_tables(state, rng):
+    return tables.choose_tables(state, seated(state, rng), rng).served(state)
+
+
+@pytest.mark.parametrize("sweep", [direct.sweep, by_tables])
+def test_slots_that_run_out_in_the_middle_of_a_sweep(sweep):
     """From one cluster with a large α, more clusters are born in a sweep than there are slots; nothing is lost."""
     counts = np.random.default_rng(0).integers(0, 3, size=(20, 60))
     model = Model.of(GroupedRows.of_counts(counts), Words(0.05, 60), HierarchicalDirichletProcess(500.0, 200.0))
     state, rng = FranchiseState(model, np.zeros(model.n, dtype=int)), stream(0)
-    direct.draw_weights(state, direct.sweep(state, rng), rng)
+    franchise.draw_weights(state, sweep(state, rng), rng)
     before = state.capacity
-    tables = direct.sweep(state, rng)
+    served = sweep(state, rng)
     assert state.capacity > before
-    direct.draw_weights(state, tables, rng)
+    franchise.draw_weights(state, served, rng)
     state.audit()
-    assert np.all(tables[state.sizes > 0] >= 1)
-    assert not tables[state.sizes == 0].any()
+    assert np.all(served.of_cluster[state.sizes > 0] >= 1)
+    assert not served.of_cluster[state.sizes == 0].any()
+    assert served.in_group.sum() == served.of_cluster.sum()
 
 
 # -- the parts --------------------------------------------------------------------------------------------------------------------------------

@@ -19,12 +19,13 @@ from maitre.moves.permutation import Permutation
 from maitre.moves.registry import REGISTRY, as_move, check_move, named_moves
 from maitre.moves.split_merge import SplitMerge
 from maitre.moves.superclusters import Superclusters
+from maitre.moves.tables import Tables
 from maitre.states import state_for
 from maitre.states.base import State
 from maitre.states.clusters import ClusterState
 from maitre.states.mixture import MANY_POINTS
 
-REGISTRY.update({move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct)})
+REGISTRY.update({move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct, Tables)})
 
 
 def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
@@ -37,6 +38,7 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     parts = named_moves(state_for(model.prior).auto_moves(model) if automatic else moves)
     if automatic and isinstance(parts[0], Parallel) and lacking(parts[0], model) is not None:
         parts = named_moves(model.family.MOVES)
+    parts = [move.fitted_to(model) for move in parts]
     alone = next((move for move in parts if move.alone), None)
     if alone is not None and len(parts) > 1:
         raise ValueError(f"{alone!r} remembers where the clusters are and cannot share a chain with moves that change them: use it alone")
@@ -80,6 +82,7 @@ __all__ = [
     "Report",
     "SplitMerge",
     "Superclusters",
+    "Tables",
     "as_move",
     "check_move",
     "resolve",

@@ -98,6 +98,10 @@ class Move(ABC):
         for name in self.REMEMBERS:
             setattr(self, name, copy(memory[name]))
 
+    def fitted_to(self, model: Model) -> Move:
+        """The form of the move for this kind of model, if there are several."""
+        return self
+
     def check(self, model: Model) -> None:  # noqa: B027
         """Raise a `ValueError` if an option of the move does not fit this model; what is declared has been checked before."""
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from maitre.families.statistics import add, clear, derive, log_predictive_raw, remove
+from maitre.moves.franchise import Served
 from maitre.moves.pairs import fill_members, list_members, log_chance, pick_pair
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
@@ -31,9 +32,9 @@ _TEMPORARY_SLOTS = 3
 
 
 @compiled
-def seat(labels: Slots, starts: Ints, mass: Floats, tables: Slots, dishes: Slots, rng: RngState) -> int:
+def seat(labels: Slots, starts: Ints, weights: Floats, gammas: Floats, tables: Slots, dishes: Slots, in_group: Ints, rng: RngState) -> int:
     """tables[i] is where point i sits, among those of its group in its cluster; dishes[t] is table t's cluster. Returns how many tables there are."""
-    n_slots, n_tables = len(mass), 0
+    n_slots, n_tables = len(weights), 0
     counts, begin = np.zeros(n_slots, dtype=np.int64), np.zeros(n_slots, dtype=np.int64)
     longest = 0
     for m in range(len(starts) - 1):
@@ -52,10 +53,11 @@ def seat(labels: Slots, starts: Ints, mass: Floats, tables: Slots, dishes: Slots
         for i in range(starts[m], starts[m + 1]):
             k = labels[i]
             sat = counts[k]
-            place = begin[k] + sat
-            if sat == 0 or uniform(rng) * (mass[k] + sat) < mass[k]:
+            place, mass = begin[k] + sat, gammas[m] * weights[k]
+            if sat == 0 or uniform(rng) * (mass + sat) < mass:
                 tables[i], dishes[n_tables] = n_tables, k
                 n_tables += 1
+                in_group[m] += 1
             else:
                 tables[i] = tables[order[begin[k] + draw_below(sat, rng)]]
             order[place] = i
@@ -168,30 +170,42 @@ def move_dishes(
     return n_moves, 0
 
 
-def split_and_merge(state: FranchiseState, proposals: int, rng: RngState) -> tuple[Ints, int]:
-    """Seats the points at tables and makes so many proposals; returns how many tables each cluster has, and how many proposals were accepted.
+class Seats:
+    """Where every point sits (`tables`), what each table serves (`dishes`), and how many tables a group has. The weights are to be drawn given these."""
 
-    The state's weights are not valid afterwards: they are to be drawn given the numbers of tables.
-    """
-    n = state.model.n
-    tables, dishes = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
-    n_tables = int(seat(state.labels, state.starts, float(state.prior.group) * state.beta, tables, dishes, rng))
-    dishes, sizes = dishes[:n_tables].copy(), np.bincount(tables, minlength=n_tables)
-    points, begin = np.empty(n, dtype=np.int64), np.empty(n_tables, dtype=np.int64)
-    list_members(tables, sizes, points, begin)
-    made = accepted = 0
-    while made < proposals:
-        served = np.bincount(dishes, minlength=state.capacity)
-        if np.count_nonzero(served == 0) < _TEMPORARY_SLOTS:
-            state.labels[:] = dishes[tables]
-            state.make_room()
-            continue
-        members, first_member = np.empty(n_tables, dtype=np.int64), np.empty(state.capacity, dtype=np.int64)
-        (list_members if state.compiled else fill_members)(dishes, served, members, first_member)
-        arrays = (dishes, served, points, begin, sizes, members, first_member, served)
-        done, changed = state.run(move_dishes, proposals - made, math.log(float(state.prior.top)), *arrays, rng)
-        made, accepted = made + int(done), accepted + int(changed)
-    state.labels[:] = dishes[tables]
-    state.sizes = np.bincount(state.labels, minlength=state.capacity)
-    state.touched()
-    return np.bincount(dishes, minlength=state.capacity), accepted
+    def __init__(self, tables: Slots, dishes: Slots, in_group: Ints) -> None:
+        self.tables, self.dishes, self.in_group = tables, dishes, in_group
+
+    def served(self, state: FranchiseState) -> Served:
+        """How many tables there are."""
+        return Served(np.bincount(self.dishes, minlength=state.capacity), self.in_group)
+
+    def split_and_merge(self, state: FranchiseState, proposals: int, rng: RngState) -> int:
+        """So many proposals; returns how many were accepted. Labels follow the tables."""
+        n, n_tables = state.model.n, len(self.dishes)
+        sizes = np.bincount(self.tables, minlength=n_tables)
+        points, begin = np.empty(n, dtype=np.int64), np.empty(n_tables, dtype=np.int64)
+        list_members(self.tables, sizes, points, begin)
+        made = accepted = 0
+        while made < proposals:
+            served = np.bincount(self.dishes, minlength=state.capacity)
+            if np.count_nonzero(served == 0) < _TEMPORARY_SLOTS:
+                state.labels[:] = self.dishes[self.tables]
+                state.make_room()
+                continue
+            members, first_member = np.empty(n_tables, dtype=np.int64), np.empty(state.capacity, dtype=np.int64)
+            (list_members if state.compiled else fill_members)(self.dishes, served, members, first_member)
+            arrays = (self.dishes, served, points, begin, sizes, members, first_member, served)
+            done, changed = state.run(move_dishes, proposals - made, math.log(float(state.prior.top)), *arrays, rng)
+            made, accepted = made + int(done), accepted + int(changed)
+        state.labels[:] = self.dishes[self.tables]
+        state.sizes = np.bincount(state.labels, minlength=state.capacity)
+        state.touched()
+        return accepted
+
+
+def seated(state: FranchiseState, rng: RngState) -> Seats:
+    """The points of each group at tables, given their clusters and these clusters' weights."""
+    tables, dishes, in_group = np.empty(state.model.n, dtype=np.int32), np.empty(state.model.n, dtype=np.int32), np.zeros(state.n_groups, dtype=np.int64)
+    n_tables = int(seat(state.labels, state.starts, state.beta, state.gammas, tables, dishes, in_group, rng))
+    return Seats(tables, dishes[:n_tables].copy(), in_group)

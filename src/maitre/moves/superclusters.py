@@ -17,21 +17,26 @@ printed, and does not leave the posterior invariant.
 from __future__ import annotations
 
 import logging
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from scipy.special import gammaln
 
+from maitre.engines.base import Engine
 from maitre.model import Model
 from maitre.moves.base import Move, Report
 from maitre.moves.registry import check_move, named_moves
-from maitre.numerics.arguments import one_of, whole_number
+from maitre.numerics.arguments import one_of, truth, whole_number
 from maitre.numerics.arrays import Ints
 from maitre.numerics.draw import Branching, draw_below, draw_event
 from maitre.numerics.rng import RngState, split
 from maitre.priors.dirichlet_process import DirichletProcess
+from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.mixture import MixtureState
 
+GlobalStep = Literal["exact", "paper-eq5", "paper-eq6", "paper-eq6-literal"]
+T = TypeVar("T")
 logger = logging.getLogger("maitre")
 
 
@@ -53,15 +58,29 @@ def _log_factorials(sizes: Ints, held_by: Ints, processors: int) -> float:
     return float(gammaln(counts + 1.0).sum())
 
 
+def points_by_block(held_by: Ints, processors: int) -> list[Ints]:
+    """The points of each processor, in order, from the processor of every point."""
+    return np.split(np.argsort(held_by, kind="stable"), np.cumsum(np.bincount(held_by, minlength=processors))[:-1])
+
+
+def streams_of_blocks(processors: int, rng: Any) -> list[Any]:
+    """A random stream for each processor."""
+    return [rng] * processors if isinstance(rng, Branching) else split(rng, processors)
+
+
+def largest_first(engine: Engine, local: Callable[[int], T], by_block: list[Ints]) -> dict[int, T]:
+    """What `local` returns for every block that has points, on the engine's threads, the largest begun first; by the block's number, in order."""
+    order = [block for block in sorted(range(len(by_block)), key=lambda block: -len(by_block[block])) if len(by_block[block])]
+    return dict(sorted(zip(order, engine.map(local, order), strict=True)))
+
+
 def run_blocks(state: MixtureState, held_by: Ints, processors: int, moves: list[Move], sweeps: int, rng: Any) -> tuple[Report, float]:
     """The local step: `sweeps` times every move on the points of each processor, `held_by` naming that of every cluster in canonical order.
 
     Blocks run on the state's engine, the largest first, each with a random stream of its own. Returns the sum of their reports and the largest block's share of the points.
     """
     labels = state.canonical_labels()
-    holders = held_by[labels]
-    by_block = np.split(np.argsort(holders, kind="stable"), np.cumsum(np.bincount(holders, minlength=processors))[:-1])
-    streams: list[Any] = [rng] * processors if isinstance(rng, Branching) else split(rng, processors)
+    by_block, streams = points_by_block(held_by[labels], processors), streams_of_blocks(processors, rng)
     prior = DirichletProcess(float(state.prior.concentration) / processors)
 
     def local(block: int) -> tuple[MixtureState, list[Report]]:
@@ -69,16 +88,14 @@ def run_blocks(state: MixtureState, held_by: Ints, processors: int, moves: list[
         part = MixtureState(state.model.restricted(points, state.family, prior), labels[points], state.compiled)
         return part, [move.step(part, streams[block]) for _ in range(sweeps) for move in moves]
 
-    order = [block for block in sorted(range(processors), key=lambda block: -len(by_block[block])) if len(by_block[block])]
-    done = dict(zip(order, state.engine.map(local, order), strict=True))
-    n_clusters = 0
-    for block in sorted(done):
+    done, n_clusters = largest_first(state.engine, local, by_block), 0
+    for block in done:
         part = done[block][0]
         labels[by_block[block]] = part.canonical_labels() + n_clusters
         n_clusters += part.n_clusters
     state.seat(labels)
     reports = [report for _, several in done.values() for report in several]
-    largest = len(by_block[order[0]]) / state.model.n
+    largest = max(map(len, by_block)) / state.model.n
     return Report(sum(r.operations for r in reports), sum(r.proposed for r in reports), sum(r.accepted for r in reports)), largest
 
 
@@ -91,6 +108,9 @@ class Superclusters(Move):
 
     `global_step="paper-eq5"` reproduces the acceptance step printed in Williamson, Dubey & Xing (2013), which does not leave the posterior invariant; the result says so.
 
+    For points in groups (`maitre.sample_groups`) see `maitre.moves.dealt_groups`: there `local` is "direct" or "tables", and the printed step is "paper-eq6" or, with its
+    misprint, "paper-eq6-literal"; `keep_labels` has draws keep the label of every point.
+
     >>> import maitre as mt
     >>> move = mt.moves.Superclusters(processors=2, local="gibbs+split_merge")
     >>> mt.sample([[0.0], [0.1], [5.0], [5.2]], moves=[move], draws=20, burn_in=20, chains=1, progress=False).exact
@@ -102,9 +122,10 @@ class Superclusters(Move):
     needs = ("marginals",)
     REMEMBERS = ("held_by",)
 
-    def __init__(self, processors: int = 8, local: Any = "gibbs", sweeps: int = 1, global_step: Literal["exact", "paper-eq5"] = "exact") -> None:
+    def __init__(self, processors: int = 8, local: Any = None, sweeps: int = 1, global_step: GlobalStep = "exact", keep_labels: bool = False) -> None:
         self.processors, self.sweeps = whole_number("processors", processors, least=1), whole_number("sweeps", sweeps, least=1)
-        self.local, self.global_step = local, one_of("global_step", global_step, ("exact", "paper-eq5"))
+        self.local, self.global_step = local, one_of("global_step", global_step, get_args(GlobalStep))
+        self.keep_labels = truth("keep_labels", keep_labels)  # as draws of partitions always do
         self.exact = self.global_step == "exact"
         self.alone = not self.exact
         self.held_by: Ints | None = None  # the processor of every point, in the paper's version alone: there the next deal depends on the present one
@@ -114,15 +135,24 @@ class Superclusters(Move):
     def moves(self) -> list[Move]:
         """The moves of the local step."""
         if self._moves is None:
-            self._moves = named_moves(self.local)
+            self._moves = named_moves("gibbs" if self.local is None else self.local)
             for move in self._moves:
                 if move.state is not MixtureState or move.REMEMBERS or not move.exact or isinstance(move, Superclusters):
                     raise ValueError(f"local has {move!r}; expected exact moves over partitions that learn nothing, such as 'gibbs' or 'split_merge'")
         return self._moves
 
+    def fitted_to(self, model: Model) -> Move:
+        if not isinstance(model.prior, HierarchicalDirichletProcess):
+            return self
+        from maitre.moves.dealt_groups import DealtGroups
+
+        return DealtGroups(**self.options())
+
     def check(self, model: Model) -> None:
         for move in self.moves:
             check_move(move, model)
+        if self.global_step not in ("exact", "paper-eq5"):
+            raise ValueError(f"global_step={self.global_step!r} is for points in groups; expected 'exact' or 'paper-eq5'")
         if not self.exact:
             logger.warning("global_step='paper-eq5' is the acceptance step as printed in the paper: it does not leave the posterior invariant")
 

@@ -20,7 +20,7 @@ from maitre.states.base import Variable
 
 _CHUNK = 2**18  # numbers in a chunk, or one draw
 _MOST_DRAWS = 1024  # in a chunk
-_FIRST_WIDTH = {"cluster": 16, "cell": 2**16}  # entries in a chunk; the array grows with the largest number
+_FIRST_WIDTH = {"cluster": 16, "group": 1024, "cell": 2**16}  # entries in a chunk; the array grows with the largest number
 
 
 def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, n_points: int) -> None:
@@ -48,7 +48,7 @@ def _filler(variable: Variable) -> float:
 
 def entry_shape(variable: Variable, n_points: int, width: int) -> tuple[int, ...]:
     """The shape of one draw of a variable, for so many clusters."""
-    first = {"scalar": (), "cluster": (width,), "cell": (width,)}.get(variable.over, (n_points,))
+    first = () if variable.over == "scalar" else (width,) if variable.over in _FIRST_WIDTH else (n_points,)
     return (*first, *variable.shape)
 
 

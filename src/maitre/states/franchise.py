@@ -41,12 +41,16 @@ def fill_all(s: Any, labels: Slots, n_slots: int) -> None:
 
 
 @compiled
-def log_urns(labels: Slots, starts: Ints, mass: Floats, group: float, counts: Ints) -> float:
-    """Σ_m log [Γ(γ)/Γ(γ+N_m) ∏_k Γ(γβ_k + n_mk)/Γ(γβ_k)], mass[k] = γβ_k."""
-    total, base = 0.0, np.empty(len(mass))
-    for k in range(len(mass)):
-        base[k] = math.lgamma(mass[k]) if mass[k] > 0.0 else 0.0
+def log_urns(labels: Slots, starts: Ints, weights: Floats, gammas: Floats, counts: Ints) -> float:
+    """Σ_m log [Γ(γ)/Γ(γ+N_m) ∏_k Γ(γβ_k + n_mk)/Γ(γβ_k)], with γ of each group."""
+    total, group = 0.0, 0.0
+    mass, base = np.empty(len(weights)), np.empty(len(weights))
     for m in range(len(starts) - 1):
+        if gammas[m] != group:
+            group = gammas[m]
+            for k in range(len(mass)):
+                mass[k] = group * weights[k]
+                base[k] = math.lgamma(mass[k]) if mass[k] > 0.0 else 0.0
         total += math.lgamma(group) - math.lgamma(group + (starts[m + 1] - starts[m]))
         for i in range(starts[m], starts[m + 1]):
             counts[labels[i]] += 1
@@ -87,12 +91,16 @@ class FranchiseState(ClusterState):
     OWN_HYPERPARAMETERS = True  # concentrations need tables, which the moves have
     KEEPS_LABELS: ClassVar[bool] = False
 
-    def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None) -> None:
+    def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None, starts: Ints | None = None) -> None:
+        """`starts` says where groups begin, if the model's data do not."""
         super().__init__(model, compiled, values)
         self.labels: Slots = canonical_slots_of(labels)
         self._counted: tuple[Ints, Ints] | None = None
         self._log_joint: float | None = None
-        self.starts: Ints = model.data.starts  # type: ignore[union-attr]
+        self.starts: Ints = model.data.starts if starts is None else starts  # type: ignore[union-attr]
+        self.n_groups = len(self.starts) - 1
+        gamma = self.prior.group.mean if self.prior.own else float(self.prior.group)
+        self.gammas: Floats = np.array(values["gammas"]) if values is not None and "gammas" in values else np.full(self.n_groups, gamma)
         n_clusters = int(self.labels.max(initial=-1)) + 1
         if values is not None and "weights" in values:
             self.rest, weights = float(values["rest"]), np.asarray(values["weights"], dtype=np.float64)[:n_clusters]
@@ -107,7 +115,8 @@ class FranchiseState(ClusterState):
     def declare(cls, model: Model) -> tuple[Variable, ...]:
         """Labels, weights and hyper-parameters."""
         own = (Variable("labels", "point", kept=cls.KEEPS_LABELS, dtype="int32"), Variable("weights", "cluster"), Variable("rest", "scalar"))
-        return (*own, *super().declare(model))
+        groups = (Variable("gammas", "group"),) if model.prior.own else ()  # type: ignore[attr-defined]
+        return (*own, *groups, *super().declare(model))
 
     @classmethod
     def kept_variables(cls, model: Model) -> tuple[Variable, ...]:
@@ -127,9 +136,11 @@ class FranchiseState(ClusterState):
     @classmethod
     def of_labels(cls, model: Model, labels: Any) -> Self:
         """The state with these labels; a sampled γ starts with the length of the groups, which leaves small clusters a chance at first."""
+        prior: Any = model.prior
         lengths = np.diff(model.data.starts)  # type: ignore[union-attr]
-        start = {} if "group" not in model.prior.hyperpriors() else {"group": float(np.clip(lengths.mean() / 50.0, 1.0, 30.0))}
-        return cls(model, labels, values=start)
+        gamma = float(np.clip(lengths.mean() / 50.0, 1.0, 30.0))
+        values: dict[str, Any] = {"gammas": np.full(len(lengths), gamma)} if prior.own else {"group": gamma} if "group" in prior.hyperpriors() else {}
+        return cls(model, labels, values=values)
 
     @classmethod
     def auto_moves(cls, model: Model) -> str:
@@ -141,7 +152,8 @@ class FranchiseState(ClusterState):
         labels = canonical_slots_of(self.labels)
         first = np.full(self.n_clusters, len(labels), dtype=np.int64)
         _first_places(labels, first)
-        return {"labels": labels, "weights": self.beta[self.labels[first]], "rest": self.rest, **super().variables()}
+        own = {"gammas": self.gammas.copy()} if self.model.prior.own else {}  # type: ignore[attr-defined]
+        return {"labels": labels, "weights": self.beta[self.labels[first]], "rest": self.rest, **own, **super().variables()}
 
     def kept(self) -> dict[str, Any]:
         """What a draw keeps."""
@@ -187,6 +199,16 @@ class FranchiseState(ClusterState):
         self.run(fill_all, self.labels, self.capacity)
         self.touched()
 
+    def seat(self, labels: Ints, weights: Floats, rest: float) -> None:
+        """Other clusters, of these weights."""
+        first = np.full(len(weights), len(labels), dtype=np.int64)
+        _first_places(labels.astype(np.int32), first)
+        order = np.argsort(first)
+        rank = np.empty(len(order), dtype=np.int32)
+        rank[order] = np.arange(len(order))
+        self.labels, self.rest = rank[labels], rest
+        self._build(weights[order])
+
     def rebuild(self) -> None:
         """Statistics from the labels alone."""
         self._slots = None
@@ -228,9 +250,14 @@ class FranchiseState(ClusterState):
 
     def log_prior_of_partition(self) -> float:
         """log p(labels, weights)."""
-        alpha, gamma, weights = float(self.prior.top), float(self.prior.group), self.beta[self.sizes > 0]
-        common = len(weights) * math.log(alpha) + alpha * math.log(max(self.rest, 1e-300))
-        return common + float(log_urns(self.labels, self.starts, gamma * self.beta, gamma, np.zeros(self.capacity, dtype=np.int64)))
+        alpha, n_clusters = float(self.prior.top), self.n_clusters
+        common = n_clusters * math.log(alpha) + alpha * math.log(max(self.rest, 1e-300))
+        return common + float(log_urns(self.labels, self.starts, self.beta, self.gammas, np.zeros(self.capacity, dtype=np.int64)))
+
+    def log_hyperprior(self) -> float:
+        """With that of the groups' own concentrations."""
+        prior: Any = self.model.prior
+        return super().log_hyperprior() + (sum(prior.group.log_density(gamma) for gamma in self.gammas) if prior.own else 0.0)
 
     def log_prior_at(self, values: dict[str, float]) -> float:
         raise NotImplementedError("concentrations are drawn by the moves of the state")
@@ -238,6 +265,8 @@ class FranchiseState(ClusterState):
     def set_prior(self, values: dict[str, float]) -> None:
         """New concentrations."""
         self.prior = self.prior.at(values)
+        if "group" in values:
+            self.gammas[:] = values["group"]
         self._log_joint = None
 
     # -- Words: sums over a histogram of counts, of which there are few different ones --------------------------------------------------------
