@@ -14,7 +14,7 @@ from maitre.families.words import Words
 from maitre.model import Model
 from maitre.moves import dealt_groups, direct, franchise, tables
 from maitre.moves import dishes as dish_moves
-from maitre.moves.dishes import move_dishes, seated
+from maitre.moves.dishes import Seats, move_dishes, seated
 from maitre.moves.franchise import Served
 from maitre.moves.pairs import fill_members
 from maitre.numerics.distributions import Gamma
@@ -40,16 +40,26 @@ def of_points(prior):
     return Model.of(rows, mt.families.KnownCovarianceGaussian(0.0, 4.0, 0.25), prior)
 
 
-def enumerated(model, gamma=None):
-    """p(partition of all points into clusters | x) and log p(x), for fixed concentrations."""
-    alpha, gamma = float(model.prior.top), float(model.prior.group) if gamma is None else gamma
-    starts, state = model.data.starts, FranchiseState(model, np.zeros(model.n, dtype=int), compiled=False) if gamma else None
-    totals = {}
+def log_group_weight(prior, n_tables, n):
+    """log of γ^T Γ(γ)/Γ(γ + n), with a group's own γ integrated out."""
+
+    def value(g):
+        return n_tables * log(g) + lgamma(g) - lgamma(g + n)
+
+    if not prior.own:
+        return value(float(prior.group))
+    return log(integrate.quad(lambda g: exp(prior.group.log_density(g) + value(g)), 0, 60)[0])
+
+
+def enumerated(model):
+    """p(partition of all points into clusters | x) and log p(x), for concentrations that are fixed or each group's own."""
+    alpha, totals = float(model.prior.top), {}
+    starts, state = model.data.starts, FranchiseState(model, np.zeros(model.n, dtype=int), compiled=False)
     for seatings in product(*(all_partitions(int(n)) for n in np.diff(starts))):
         tables, weight = [], 0.0
         for begin, seating in zip(starts, seatings, strict=False):
             members = [[int(begin) + i for i, t in enumerate(seating) if t == table] for table in range(max(seating) + 1)]
-            weight += lgamma(gamma) - lgamma(gamma + len(seating)) + sum(log(gamma) + lgamma(len(table)) for table in members)
+            weight += log_group_weight(model.prior, len(members), len(seating)) + sum(lgamma(len(table)) for table in members)
             tables += members
         for dishes in all_partitions(len(tables)):
             labels = np.empty(model.n, dtype=int)
@@ -83,7 +93,7 @@ def visited(model, n, sweep=None, weights=franchise.draw_weights):
     labels, gammas = np.empty((n, model.n), dtype=int), np.empty(n)
     for t in range(n):
         weights(state, (sweep or direct.sweep)(state, rng), rng)
-        labels[t], gammas[t] = state.canonical_labels(), float(state.prior.group)
+        labels[t], gammas[t] = state.canonical_labels(), state.gammas[0]
         if t % 500 == 0:
             state.audit()
             state.commit()
@@ -121,6 +131,8 @@ CASES = {
     "words by the sweep for any family": (of_words, sweep_any),
     "numbers": (of_points, None),
     "numbers, splits and merges alone": (of_points, lambda state, rng: split_and_merge(state, 3, rng)),
+    "words by tables": (of_words, lambda state, rng: by_tables(state, rng)),
+    "numbers by tables": (of_points, lambda state, rng: by_tables(state, rng)),
     "words with splits and merges": (of_words, lambda state, rng: (direct.sweep(state, rng), split_and_merge(state, 2, rng))[1]),
 }
 
@@ -134,6 +146,127 @@ def test_draws_have_the_enumerated_law(name):
     for statistic in (lambda key: max(key) + 1, lambda key: key[0] == key[1], lambda key: key[0] == key[3], lambda key: key[2] == key[4]):
         expected = sum(statistic(key) * p for key, p in probabilities.items())
         assert distance_in_errors(np.array([float(statistic(row)) for row in labels]), expected) < 4.0
+
+
+def test_draws_with_a_concentration_of_each_groups_own():
+    model = of_words(HierarchicalDirichletProcess(1.0, Gamma(3.0, 2.0), own=True))
+    probabilities, _ = enumerated(model)
+    labels, _ = visited(model, 8_000)
+    for statistic in (lambda key: max(key) + 1, lambda key: key[0] == key[1], lambda key: key[0] == key[3]):
+        expected = sum(statistic(key) * p for key, p in probabilities.items())
+        assert distance_in_errors(np.array([float(statistic(row)) for row in labels]), expected) < 4.0
+
+
+def by_move(move, n, prior=None):
+    """The numbers of clusters after n steps of a move."""
+    model = of_words(HierarchicalDirichletProcess(1.0, 1.3) if prior is None else prior)
+    move, state, rng = move.fitted_to(model), FranchiseState(model, np.zeros(model.n, dtype=int)), stream(3)
+    move.check(model)
+    found = np.empty(n)
+    for t in range(n):
+        move.step(state, rng)
+        found[t] = state.n_clusters
+    state.audit()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("processors", "local", "prior", "expected"),
+    [
+        (2, "direct", HierarchicalDirichletProcess(2.0, Gamma(2.0, 1.0)), 2.86589021),
+        (3, "tables", HierarchicalDirichletProcess(1.0, 1.3), 2.28811851),
+    ],
+)
+def test_superclusters_have_the_enumerated_law(processors, local, prior, expected):
+    assert distance_in_errors(by_move(mt.moves.Superclusters(processors, local), 5_000, prior), expected) < 4.0
+
+
+def test_superclusters_with_the_concentration_of_the_whole_are_noticed(monkeypatch):
+    """α instead of α/P in each block."""
+    plain = HierarchicalDirichletProcess
+    monkeypatch.setattr(dealt_groups, "HierarchicalDirichletProcess", lambda top, group: plain(2.0 * top, group))
+    assert distance_in_errors(by_move(mt.moves.Superclusters(2), 3_000), 2.28811851) > 8.0
+
+
+@pytest.mark.parametrize(("step", "n"), [("paper-eq6-literal", 1_500), pytest.param("paper-eq6", 20_000, marks=pytest.mark.long)])
+def test_the_acceptance_step_as_printed_is_noticed(step, n):
+    move = mt.moves.Superclusters(2, [mt.moves.Tables(0)], global_step=step)
+    assert distance_in_errors(by_move(move, n), 2.28811851) > 5.0
+    assert not move.exact
+
+
+def test_what_superclusters_of_groups_refuse():
+    groups = [[2, 1, 0], [1, 1, 1]]
+    with pytest.raises(ValueError, match="set top to a number"):
+        mt.sample_groups(groups, moves=[mt.moves.Superclusters(2, global_step="paper-eq6")])
+    with pytest.raises(ValueError, match="global_step"):
+        mt.sample_groups(groups, moves=[mt.moves.Superclusters(2, global_step="paper-eq5")])
+    with pytest.raises(ValueError, match="points in groups"):
+        mt.sample([[0.0], [1.0]], moves=[mt.moves.Superclusters(2, global_step="paper-eq6")])
+    with pytest.raises(ValueError, match="local"):
+        mt.sample_groups(groups, moves=[mt.moves.Superclusters(2, local="gibbs")])
+
+
+def test_superclusters_of_groups_do_not_depend_on_the_number_of_threads():
+    options = {"moves": [mt.moves.Superclusters(3)], "draws": 10, "burn_in": 5, "chains": 1, "keep_labels": True, "progress": False}
+    counts = np.random.default_rng(0).integers(0, 3, size=(20, 12))
+    one, two = (mt.sample_groups(counts, threads=threads, **options) for threads in (1, 2))
+    np.testing.assert_array_equal(one.labels, two.labels)
+
+
+# -- the franchise, by following every branch ---------------------------------------------------------------------------------------------------
+
+
+def franchise_law(model):
+    """Every seating with what its tables serve, as (table of each point, cluster of each point), and its probability."""
+    starts, s = model.data.starts, FranchiseState(model, np.zeros(model.n, dtype=int), compiled=False).statistics
+    alpha, gamma, law = float(model.prior.top), float(model.prior.group), {}
+    for seatings in product(*(all_partitions(int(n)) for n in np.diff(starts))):
+        offsets = np.cumsum([0, *(max(seating) + 1 for seating in seatings)])
+        tables = [t + offset for seating, offset in zip(seatings, offsets, strict=False) for t in seating]
+        seats = np.bincount(tables)
+        for dishes in all_partitions(len(seats)):
+            labels = np.array(dishes)[tables]
+            weight = len(seats) * log(gamma) + sum(lgamma(n) for n in seats) + sum(log(alpha) + lgamma(m) for m in np.bincount(dishes))
+            weight -= lgamma(alpha + len(seats))
+            for cluster in range(max(dishes) + 1):
+                clear(s, 0)
+                for i in np.flatnonzero(labels == cluster):
+                    add(s, 0, i)
+                weight += log_marginal(s, 0)
+            law[tuple(tables), tuple(int(k) for k in labels)] = exp(weight)
+    total = sum(law.values())
+    return {key: value / total for key, value in law.items()}
+
+
+def franchise_matrix(model, law):
+    """The exact transition matrix of a sweep over points and tables."""
+    keys, matrix = list(law), np.zeros((len(law), len(law)))
+    for row, (tables_of, labels) in enumerate(keys):
+
+        def run(rng, tables_of=tables_of, labels=labels):
+            state = FranchiseState(model, np.array(labels), compiled=False)
+            dishes = np.empty(max(tables_of) + 1, dtype=np.int32)
+            dishes[list(tables_of)] = state.labels
+            in_group = np.array([len(set(tables_of[a:b])) for a, b in zip(state.starts, state.starts[1:], strict=False)])
+            seats = tables.choose_tables(state, Seats(np.array(tables_of, dtype=np.int32), dishes, in_group), rng)
+            assert [len(set(seats.tables[a:b])) for a, b in zip(state.starts, state.starts[1:], strict=False)] == list(seats.in_group)
+            return tuple(int(t) for t in canonical(seats.tables)), tuple(int(k) for k in state.canonical_labels())
+
+        for outcome, probability in follow_branches(run):
+            matrix[row, keys.index(outcome)] += probability
+    return matrix
+
+
+def test_the_franchise_leaves_its_law_invariant():
+    counts = [[1, 1], [0, 1]]
+    model = Model.of(GroupedRows.of_counts(counts), Words(0.5, 2), HierarchicalDirichletProcess(0.8, 1.3))
+    law = franchise_law(model)
+    pi, matrix = np.array(list(law.values())), franchise_matrix(model, law)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
+    assert np.abs(pi @ matrix - pi).max() < 1e-12
+    of_other = np.array(list(franchise_law(Model.of(GroupedRows.of_counts(counts), Words(0.5, 2), HierarchicalDirichletProcess(0.9, 1.3))).values()))
+    assert np.abs(of_other @ matrix - of_other).max() > 1e-4
 
 
 def dishes_alone(state, rng):

@@ -69,8 +69,13 @@ class GroupPosterior(Posterior):
 
     @property
     def group_concentration(self) -> Floats:
-        """(chains, draws): γ, the concentration of the groups around it."""
-        return self._trace("group")
+        """(chains, draws): γ, the concentration of the groups around it; where each has its own, their mean."""
+        return np.asarray(self.draws["gammas"]).mean(axis=-1) if "gammas" in self.draws else self._trace("group")
+
+    def group_concentrations(self, chain: int, draw: int) -> Floats:
+        """(groups,): γ of every group."""
+        shared = self.group_concentration[chain, draw]
+        return np.asarray(self.draws["gammas"][chain, draw]) if "gammas" in self.draws else np.full(self.n_groups, shared)
 
     def _trace(self, name: str) -> Floats:
         return self.draws[name] if name in self.draws else np.full(self.log_joint.shape, float(getattr(self.model.prior, name)))
@@ -93,10 +98,10 @@ class GroupPosterior(Posterior):
 
     def weights(self, chain: int, draw: int) -> Floats:
         """(groups, K + 1): the expected share of each cluster in each group and, last, of clusters not seen."""
-        shares, gamma = self.shares(chain, draw), float(self.group_concentration[chain, draw])
+        shares, gammas = self.shares(chain, draw), self.group_concentrations(chain, draw)
         counts = np.zeros((self.n_groups, len(shares)))
         counts[:, :-1] = self.group_counts(chain, draw).toarray()
-        counts += gamma * shares
+        counts += gammas[:, None] * shares
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
     def _cells(self, name: str, chain: int, draw: int, shape: tuple[int, int], width: int) -> sparse.csr_matrix:
