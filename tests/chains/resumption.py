@@ -46,6 +46,9 @@ def cases():
             if move.state.__name__ == "FranchiseState":
                 options |= {"data": GROUPS, "prior": mt.priors.HierarchicalDirichletProcess(alpha, alpha), "init": "random:5"}
             found[f"{name} {'sampled' if sampled else 'fixed'}"] = options
+        groups = {"data": GROUPS, "family": family, "prior": mt.priors.HierarchicalDirichletProcess(alpha, mt.Gamma(1, 1), own=sampled), "init": "random:5"}
+        step = "exact" if sampled else "paper-eq6"
+        found[f"superclusters of groups {step}"] = groups | {"moves": [mt.moves.Superclusters(3, "direct", global_step=step)]}
         for name, move in forms.items():
             found[f"{name} {'sampled' if sampled else 'fixed'}"] = {"family": family, "prior": partition, "moves": move}
         if sampled:

@@ -12,7 +12,7 @@ from maitre.data.groups import GroupedRows
 from maitre.families.statistics import add, clear, log_marginal
 from maitre.families.words import Words
 from maitre.model import Model
-from maitre.moves import dealt_groups, direct, franchise, tables
+from maitre.moves import dealt_groups, direct, documents, franchise, tables
 from maitre.moves import dishes as dish_moves
 from maitre.moves.dishes import Seats, move_dishes, seated
 from maitre.moves.franchise import Served
@@ -157,9 +157,9 @@ def test_draws_with_a_concentration_of_each_groups_own():
         assert distance_in_errors(np.array([float(statistic(row)) for row in labels]), expected) < 4.0
 
 
-def by_move(move, n, prior=None):
+def by_move(move, n, model=None):
     """The numbers of clusters after n steps of a move."""
-    model = of_words(HierarchicalDirichletProcess(1.0, 1.3) if prior is None else prior)
+    model = of_words(HierarchicalDirichletProcess(1.0, 1.3)) if model is None else model
     move, state, rng = move.fitted_to(model), FranchiseState(model, np.zeros(model.n, dtype=int)), stream(3)
     move.check(model)
     found = np.empty(n)
@@ -178,7 +178,24 @@ def by_move(move, n, prior=None):
     ],
 )
 def test_superclusters_have_the_enumerated_law(processors, local, prior, expected):
-    assert distance_in_errors(by_move(mt.moves.Superclusters(processors, local), 5_000, prior), expected) < 4.0
+    assert distance_in_errors(by_move(mt.moves.Superclusters(processors, local), 5_000, of_words(prior)), expected) < 4.0
+
+
+@pytest.mark.parametrize("make", [of_words, of_points])
+def test_documents_have_the_enumerated_law(make):
+    model = make(HierarchicalDirichletProcess(1.0, 1.3))
+    expected = sum((max(key) + 1) * p for key, p in enumerated(model)[0].items())
+    assert distance_in_errors(by_move(mt.moves.Documents(0.5, 1), 6_000, model), expected) < 4.0
+
+
+def test_clusters_that_are_left_empty_are_noticed(monkeypatch):
+    """Every cluster open, and the empty ones forgotten."""
+
+    def all_open(labels, starts, half, counts):
+        counts[:] = np.bincount(labels, minlength=counts.shape[1])
+
+    monkeypatch.setattr(documents, "count_halves", all_open)
+    assert distance_in_errors(by_move(mt.moves.Documents(0.5, 1), 6_000), 2.28811851) > 5.0
 
 
 def test_superclusters_with_the_concentration_of_the_whole_are_noticed(monkeypatch):
@@ -207,8 +224,9 @@ def test_what_superclusters_of_groups_refuse():
         mt.sample_groups(groups, moves=[mt.moves.Superclusters(2, local="gibbs")])
 
 
-def test_superclusters_of_groups_do_not_depend_on_the_number_of_threads():
-    options = {"moves": [mt.moves.Superclusters(3)], "draws": 10, "burn_in": 5, "chains": 1, "keep_labels": True, "progress": False}
+@pytest.mark.parametrize("move", [mt.moves.Superclusters(3), mt.moves.Documents()])
+def test_groups_do_not_depend_on_the_number_of_threads(move):
+    options = {"moves": [move], "draws": 10, "burn_in": 5, "chains": 1, "keep_labels": True, "progress": False}
     counts = np.random.default_rng(0).integers(0, 3, size=(20, 12))
     one, two = (mt.sample_groups(counts, threads=threads, **options) for threads in (1, 2))
     np.testing.assert_array_equal(one.labels, two.labels)

@@ -10,6 +10,7 @@ from maitre.moves.auxiliary import Auxiliary
 from maitre.moves.base import ABILITIES, Move, Report, lacking
 from maitre.moves.compose import Composed
 from maitre.moves.direct import Direct
+from maitre.moves.documents import Documents
 from maitre.moves.explicit_links import ExplicitLinks
 from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
@@ -25,7 +26,9 @@ from maitre.states.base import State
 from maitre.states.clusters import ClusterState
 from maitre.states.mixture import MANY_POINTS
 
-REGISTRY.update({move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct, Tables)})
+REGISTRY.update(
+    {move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct, Documents, Tables)}
+)
 
 
 def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
@@ -71,6 +74,7 @@ __all__ = [
     "Auxiliary",
     "Composed",
     "Direct",
+    "Documents",
     "ExplicitLinks",
     "FamilyHyperparameters",
     "Gibbs",

@@ -21,7 +21,7 @@ from scipy.special import gammaln
 from maitre.model import Model
 from maitre.moves.base import Report
 from maitre.moves.dishes import Seats, seated
-from maitre.moves.franchise import FranchiseMove, Served, draw_all_tables, draw_shares, draw_weights
+from maitre.moves.franchise import FranchiseMove, Served, draw_shares, draw_weights
 from maitre.moves.registry import check_move, named_moves
 from maitre.moves.superclusters import GlobalStep, deal, largest_first, logger, points_by_block, streams_of_blocks
 from maitre.numerics.arguments import one_of, whole_number
@@ -32,13 +32,13 @@ from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.franchise import FranchiseState
 
 
-def run_blocks(state: FranchiseState, held_by: Ints, rests: Floats, moves: list[FranchiseMove], sweeps: int, proposals: int, rng: Any) -> Report:
+def run_blocks(state: FranchiseState, held_by: Ints, rests: Floats, moves: list[FranchiseMove], sweeps: int, proposals: int, rng: Any) -> tuple[Served, Report]:
     """The local step: `held_by` has the processor of every cluster in canonical order, `rests` what each processor has of β_*, which is brought up to date."""
     labels, processors, weights = state.canonical_labels(), len(rests), state.variables()["weights"]
     by_block, streams = points_by_block(held_by[labels], processors), streams_of_blocks(processors, rng)
     prior, each = HierarchicalDirichletProcess(float(state.prior.top) / processors, 1.0), -(-proposals // processors)
 
-    def local(block: int) -> tuple[FranchiseState, float, list[Report]]:
+    def local(block: int) -> tuple[FranchiseState, float, Served, list[Report]]:
         points, own, stream = by_block[block], weights[held_by == block], streams[block]
         xi = own.sum() + rests[block]
         values = {"weights": own / xi, "rest": rests[block] / xi, "gammas": xi * state.gammas}
@@ -49,19 +49,26 @@ def run_blocks(state: FranchiseState, held_by: Ints, rests: Floats, moves: list[
             served, report = move.redraw(part, each if move.proposals is None else move.proposals, stream)
             draw_weights(part, served, stream)
             reports.append(report)
-        return part, xi, reports
+        return part, xi, served, reports
 
     done, found, n_clusters = largest_first(state.engine, local, by_block), [], 0
-    for block, (part, xi, _) in done.items():
-        values = part.variables()
-        labels[by_block[block]] = values["labels"] + n_clusters
-        n_clusters += part.n_clusters
-        found.append(xi * values["weights"])
+    tables, in_group = [], np.zeros(state.n_groups, dtype=np.int64)
+    for block, (part, xi, served, _) in done.items():
+        slots = part.slots_in_order()
+        rank = np.empty(part.capacity, dtype=np.int64)
+        rank[slots] = np.arange(n_clusters, n_clusters + len(slots))
+        labels[by_block[block]] = rank[part.labels]
+        n_clusters += len(slots)
+        found.append(xi * part.beta[slots])
+        tables.append(served.of_cluster[slots])
+        in_group += served.in_group
         rests[block] = xi * part.rest
-    state.seat(labels, np.concatenate(found), float(rests.sum()))
+    order = state.seat(labels, np.concatenate(found), float(rests.sum()))
+    of_cluster = np.zeros(state.capacity, dtype=np.int64)
+    of_cluster[: len(order)] = np.concatenate(tables)[order]
     reports = [report for *_, several in done.values() for report in several]
     extra = {"share of the largest block": max(map(len, by_block)) / state.model.n}
-    return Report(sum(r.operations for r in reports), sum(r.proposed for r in reports), sum(r.accepted for r in reports), extra)
+    return Served(of_cluster, in_group), Report(sum(r.operations for r in reports), sum(r.proposed for r in reports), sum(r.accepted for r in reports), extra)
 
 
 class DealtGroups(FranchiseMove):
@@ -106,12 +113,9 @@ class DealtGroups(FranchiseMove):
             rests = state.rest * draw_shares(np.full(self.processors, top / self.processors), rng)
         else:
             held_by, rests = self._deal_as_printed(state, rng)
-        report = run_blocks(state, held_by, rests, self.moves, self.sweeps, proposals, rng)
         if not self.exact:
-            self.rests = rests  # a point never leaves its processor in the local step
-        served = Served(np.zeros(state.capacity, dtype=np.int64), np.zeros(state.n_groups, dtype=np.int64))
-        draw_all_tables(state.labels, state.starts, state.beta, state.gammas, *served, rng)
-        return served, report
+            self.held_by, self.rests = held_by[state.canonical_labels()], rests  # a point never leaves its processor in the local step
+        return run_blocks(state, held_by, rests, self.moves, self.sweeps, proposals, rng)
 
     def draw_weights(self, state: FranchiseState, served: Served, rng: RngState, held: bool) -> None:
         weights, rest = state.beta.copy(), state.rest
@@ -142,7 +146,6 @@ class DealtGroups(FranchiseMove):
             shares = draw_shares(np.append(served[held_by == block], top / self.processors), rng)
             weights[held_by == block], rests[block] = xi[block] * shares[:-1], xi[block] * shares[-1]
         state.seat(labels, weights, float(rests.sum()))
-        self.held_by = held_by[labels]
         return held_by, rests
 
 

@@ -33,6 +33,7 @@ from maitre.states.mixture import first_empty
 @kernel
 def sweep_points(
     s: Any,
+    groups: Ints,
     starts: Ints,
     labels: Slots,
     sizes: Ints,
@@ -45,10 +46,11 @@ def sweep_points(
     place: Ints,
     rng: Any,
 ) -> bool:
-    """Groups from place[0] on, in the first of them points from place[1] on; false if slots run out, with `place` where to go on. rest[0] is β_*."""
+    """These groups from the place[0]-th on, in the first of them points from place[1] on; false if slots run out, with `place` where to go on. rest[0] is β_*."""
     n_slots = len(sizes)
     counts, scores, scratch = np.zeros(n_slots, dtype=np.int64), np.empty(n_slots), np.empty(n_slots)
-    for m in range(place[0], len(starts) - 1):
+    for g in range(place[0], len(groups)):
+        m = groups[g]
         group = gammas[m]
         for k in range(n_slots):
             counts[k] = 0
@@ -57,7 +59,7 @@ def sweep_points(
         for i in range(max(starts[m], place[1]), starts[m + 1]):
             free = first_empty(sizes, 0)
             if free < 0:
-                place[0], place[1] = m, i
+                place[0], place[1] = g, i
                 return False
             own: Any = np.int64(labels[i])
             remove(s, own, i)
@@ -92,6 +94,7 @@ def sweep_points(
 @kernel
 def sweep_words(
     s: Any,
+    groups: Ints,
     starts: Ints,
     labels: Slots,
     sizes: Ints,
@@ -109,7 +112,8 @@ def sweep_words(
     mass, base = s.n_words * s.concentration, np.float32(s.concentration)
     counts, factors, sums = np.zeros(n_slots, dtype=np.int64), np.zeros(n_slots, dtype=np.float32), np.zeros(n_slots, dtype=np.float32)
     free = first_empty(sizes, 0)
-    for m in range(place[0], len(starts) - 1):
+    for g in range(place[0], len(groups)):
+        m = groups[g]
         group = gammas[m]
         for k in range(n_slots):
             counts[k] = 0
@@ -123,7 +127,7 @@ def sweep_words(
         word: Any = np.int64(-1)
         for i in range(max(starts[m], place[1]), starts[m + 1]):
             if free < 0:
-                place[0], place[1] = m, i
+                place[0], place[1] = g, i
                 return False
             own: Any = np.int64(labels[i])
             if s.word[i] != word:
@@ -201,8 +205,9 @@ class Direct(FranchiseMove):
         return served, Report(state.model.n * state.n_clusters, proposals, accepted)
 
 
-def sweep(state: FranchiseState, rng: RngState) -> Served:
-    """Every point's cluster is redrawn; returns how many tables there are."""
+def sweep(state: FranchiseState, rng: RngState, groups: Ints | None = None) -> Served:
+    """Every point's cluster is redrawn, or those of some groups; returns how many tables they have."""
+    groups = np.arange(state.n_groups) if groups is None else groups
     served, in_group, rest, place = (
         np.zeros(state.capacity, dtype=np.int64),
         np.zeros(state.n_groups, dtype=np.int64),
@@ -211,7 +216,7 @@ def sweep(state: FranchiseState, rng: RngState) -> Served:
     )
     function = sweep_words if isinstance(state.family, Words) and state.compiled else sweep_points
     while not state.run(
-        function, state.starts, state.labels, state.sizes, state.beta, rest, served, in_group, float(state.prior.top), state.gammas, place, rng
+        function, groups, state.starts, state.labels, state.sizes, state.beta, rest, served, in_group, float(state.prior.top), state.gammas, place, rng
     ):
         state.make_room()
         served = np.append(served, np.zeros(state.capacity - len(served), dtype=np.int64))

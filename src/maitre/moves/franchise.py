@@ -20,7 +20,7 @@ from maitre.model import Model
 from maitre.moves.base import Move, Report
 from maitre.moves.hyper import FamilyHyperparameters
 from maitre.numerics.arguments import truth, whole_number
-from maitre.numerics.arrays import Floats, Ints, Slots
+from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import compiled, compiled_form_of
 from maitre.numerics.rng import RngState, log_gamma_variate, uniform
 from maitre.priors.dirichlet_process import draw_concentration
@@ -48,22 +48,6 @@ def draw_tables(n: int, mass: float, rng: Any) -> int:
 
 
 compiled_form_of(draw_tables)(compiled(draw_tables))
-
-
-@compiled
-def draw_all_tables(labels: Slots, starts: Ints, weights: Floats, gammas: Floats, of_cluster: Ints, in_group: Ints, rng: RngState) -> None:
-    """At how many tables the points of every group sit, given their clusters."""
-    counts = np.zeros(len(weights), dtype=np.int64)
-    for m in range(len(starts) - 1):
-        for i in range(starts[m], starts[m + 1]):
-            counts[labels[i]] += 1
-        for i in range(starts[m], starts[m + 1]):
-            k = labels[i]
-            if counts[k] > 0:
-                opened = draw_tables(counts[k], gammas[m] * weights[k], rng)
-                of_cluster[k] += opened
-                in_group[m] += opened
-                counts[k] = 0
 
 
 @compiled
@@ -118,7 +102,7 @@ class FranchiseMove(Move):
     """
 
     state = FranchiseState
-    needs = ("marginals", "roles")
+    needs: ClassVar[tuple[str, ...]] = ("marginals", "roles")
     REMEMBERS: ClassVar[tuple[str, ...]] = ("iteration",)
     by_blocks: ClassVar[bool] = True  # `redraw` may run on several parts of the points at once
 

@@ -26,6 +26,7 @@ from scipy.special import gammaln
 from maitre.engines.base import Engine
 from maitre.model import Model
 from maitre.moves.base import Move, Report
+from maitre.moves.pairs import list_members
 from maitre.moves.registry import check_move, named_moves
 from maitre.numerics.arguments import one_of, truth, whole_number
 from maitre.numerics.arrays import Ints
@@ -60,7 +61,10 @@ def _log_factorials(sizes: Ints, held_by: Ints, processors: int) -> float:
 
 def points_by_block(held_by: Ints, processors: int) -> list[Ints]:
     """The points of each processor, in order, from the processor of every point."""
-    return np.split(np.argsort(held_by, kind="stable"), np.cumsum(np.bincount(held_by, minlength=processors))[:-1])
+    sizes = np.bincount(held_by, minlength=processors)
+    points, begin = np.empty(len(held_by), dtype=np.int64), np.empty(processors, dtype=np.int64)
+    list_members(held_by.astype(np.int32), sizes, points, begin)
+    return np.split(points, begin[1:])
 
 
 def streams_of_blocks(processors: int, rng: Any) -> list[Any]:

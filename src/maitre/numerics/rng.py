@@ -118,6 +118,22 @@ def gamma(shape: float, rng: RngState) -> float:
 
 
 @compiled
+def small_gamma(shape: float, rng: RngState) -> float:
+    """A Gamma(shape, 1) number for a shape of at most 1, by rejection (Ahrens & Dieter 1974): faster than `gamma` for a small one, whose numbers are mostly next to 0."""
+    most = 1.0 + shape / math.e
+    while True:
+        p = most * uniform(rng)
+        if p <= 1.0:
+            x = math.exp(max(math.log(p) / shape, -740.0))
+            if x < 1e-17 or uniform(rng) < math.exp(-x):
+                return x
+        else:
+            x = -math.log((most - p) / shape)
+            if uniform(rng) < x ** (shape - 1.0):
+                return x
+
+
+@compiled
 def beta(a: float, b: float, rng: RngState) -> float:
     """A Beta(a, b) number."""
     return 1.0 / (1.0 + math.exp(log_gamma_variate(b, rng) - log_gamma_variate(a, rng)))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from maitre.families.slots import pack
+from maitre.families.slots import pack, with_own_scratch
 from maitre.families.statistics import add, derive
 from maitre.families.words import Words
 from maitre.model import Model
@@ -32,11 +32,12 @@ _SPARE_SLOTS = 8
 
 
 @kernel
-def fill_all(s: Any, labels: Slots, n_slots: int) -> None:
-    """Statistics of slots that are empty, from the labels."""
+def fill_slots(s: Any, labels: Slots, begin: int, end: int) -> None:
+    """Statistics of these slots, which are empty, from the labels."""
     for i in range(len(labels)):
-        add(s, np.int64(labels[i]), i)
-    for k in range(n_slots):
+        if begin <= labels[i] < end:
+            add(s, np.int64(labels[i]), i)
+    for k in range(begin, end):
         derive(s, k)
 
 
@@ -150,10 +151,14 @@ class FranchiseState(ClusterState):
     def variables(self) -> dict[str, Any]:
         """Labels, weights in the canonical order of the clusters, and hyper-parameters."""
         labels = canonical_slots_of(self.labels)
-        first = np.full(self.n_clusters, len(labels), dtype=np.int64)
-        _first_places(labels, first)
         own = {"gammas": self.gammas.copy()} if self.model.prior.own else {}  # type: ignore[attr-defined]
-        return {"labels": labels, "weights": self.beta[self.labels[first]], "rest": self.rest, **own, **super().variables()}
+        return {"labels": labels, "weights": self.beta[self.slots_in_order()], "rest": self.rest, **own, **super().variables()}
+
+    def slots_in_order(self) -> Ints:
+        """The slots of the clusters, in order of first appearance."""
+        first = np.full(self.capacity, len(self.labels), dtype=np.int64)
+        _first_places(self.labels, first)
+        return np.argsort(first, kind="stable")[: self.n_clusters]
 
     def kept(self) -> dict[str, Any]:
         """What a draw keeps."""
@@ -162,9 +167,7 @@ class FranchiseState(ClusterState):
         cells, counts = np.empty(self.model.n, dtype=np.int64), np.empty(self.model.n, dtype=np.int64)
         found = count_cells(labels, self.starts, n_clusters, cells, counts)
         values |= {"group_cells": cells[:found].copy(), "group_counts": counts[:found].astype(np.int32)}
-        first = np.full(n_clusters, len(labels), dtype=np.int64)
-        _first_places(labels, first)
-        slots = self.labels[first]
+        slots = self.slots_in_order()
         if isinstance(self.model.family, Words):
             position = np.zeros(self.capacity, dtype=np.int64)
             position[slots] = np.arange(n_clusters)
@@ -196,11 +199,22 @@ class FranchiseState(ClusterState):
         self.beta: Floats = np.zeros(self.capacity)
         self.beta[:n_clusters] = weights
         self.sizes: Ints = np.bincount(self.labels, minlength=self.capacity)
-        self.run(fill_all, self.labels, self.capacity)
+        self._fill()
         self.touched()
 
-    def seat(self, labels: Ints, weights: Floats, rest: float) -> None:
-        """Other clusters, of these weights."""
+    def _fill(self) -> None:
+        """Statistics of empty slots from the labels; each thread has slots of its own."""
+        n_parts = min(self.engine.n_workers, self.capacity // LANES)
+        bounds = [LANES * (self.capacity // LANES * part // n_parts) for part in range(n_parts)] + [self.capacity]
+
+        def fill(part: int) -> None:
+            statistics = with_own_scratch(self.statistics) if n_parts > 1 else self.statistics
+            (fill_slots if self.compiled else fill_slots.python)(statistics, self.labels, bounds[part], bounds[part + 1])
+
+        self.engine.map(fill, range(n_parts))
+
+    def seat(self, labels: Ints, weights: Floats, rest: float) -> Ints:
+        """Other clusters, of these weights; returns their numbers in canonical order, in which they take the first slots."""
         first = np.full(len(weights), len(labels), dtype=np.int64)
         _first_places(labels.astype(np.int32), first)
         order = np.argsort(first)
@@ -208,19 +222,26 @@ class FranchiseState(ClusterState):
         rank[order] = np.arange(len(order))
         self.labels, self.rest = rank[labels], rest
         self._build(weights[order])
+        return order
 
     def rebuild(self) -> None:
         """Statistics from the labels alone."""
         self._slots = None
         self.allocate(self.capacity)
-        self.run(fill_all, self.labels, self.capacity)
+        self._fill()
+
+    def recount(self) -> None:
+        """Sizes and statistics after the labels have changed; no cluster has come or gone."""
+        self.sizes = np.bincount(self.labels, minlength=self.capacity)
+        self.rebuild()
+        self.touched()
 
     def make_room(self) -> None:
         """More slots; none changes its number."""
         self.allocate(-(-(self.capacity + self.capacity // 4 + _SPARE_SLOTS) // LANES) * LANES)
         more = self.capacity - len(self.beta)
         self.beta, self.sizes = np.append(self.beta, np.zeros(more)), np.append(self.sizes, np.zeros(more, dtype=np.int64))
-        self.run(fill_all, self.labels, self.capacity)
+        self._fill()
 
     # -- what the state says --------------------------------------------------------------------------------------------------------------
 
