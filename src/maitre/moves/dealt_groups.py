@@ -131,7 +131,7 @@ class DealtGroups(FranchiseMove):
             held_by = deal(n_clusters, self.processors, rng)
             rests = state.rest * draw_shares(np.full(self.processors, top / self.processors), rng)
         else:
-            held_by, rests = np.empty(n_clusters, dtype=np.int64), self.rests
+            held_by, rests = np.empty(n_clusters, dtype=np.int64), np.array(self.rests, dtype=np.float64)
             held_by[labels] = self.held_by
         xi = np.bincount(held_by, weights, minlength=self.processors) + rests
         proposed, proposed_xi = deal(n_clusters, self.processors, rng), draw_shares(np.full(self.processors, top / self.processors), rng)
