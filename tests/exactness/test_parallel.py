@@ -296,6 +296,22 @@ def test_lanes_give_the_labels_of_double_precision(name):
     np.testing.assert_array_equal(chains[0], chains[1])
 
 
+@pytest.mark.parametrize("name", ["known covariance", *(pytest.param(name, marks=pytest.mark.long) for name in ("holes", "wishart", "counts", "product"))])
+@pytest.mark.parametrize("kind", [label_free.SPLIT, label_free.MERGE, label_free.ANEW])
+def test_lanes_say_of_a_proposal_what_its_points_say(name, kind):
+    """The sums over all points that decide a proposal, outliers of 1e7 among them."""
+    family, x = families_in_lanes()[name]
+    state = MixtureState(Model.of(x, family, DirichletProcess(2.0)), np.arange(len(x)) % 3)
+    proposals = LabelFree(state)
+    assert proposals.in_lanes
+    explicit = Explicit.drawn(state, stream(1))
+    proposals.theta[:] = explicit.theta[[0, 1, 2, 1, 2]]
+    found = []
+    for proposals.in_lanes in (True, False):
+        found.append(math.fsum(proposals._log_mixture(0, 0 if kind == label_free.SPLIT else 1, kind, 0.4, -0.3)))
+    assert found[0] == pytest.approx(found[1], rel=1e-12, abs=1e-7)
+
+
 def test_any_number_of_threads_gives_the_same_chain():
     rng = np.random.default_rng(0)
     model = Model.of(

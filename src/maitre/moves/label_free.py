@@ -33,12 +33,15 @@ from maitre.families.statistics import (
     clear,
     derive,
     draw_parameters,
+    fill_features,
     gather,
     log_likelihood,
     log_likelihood_of,
     log_marginal,
     log_predictive_raw,
     merge,
+    n_coefficients,
+    set_coefficients,
     settle,
 )
 from maitre.model import pool_of
@@ -49,6 +52,7 @@ from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log
 from maitre.numerics.elementary import fast_exp, fast_log, is_finite
+from maitre.numerics.lanes import FEW_FEATURES, LANES
 from maitre.numerics.rng import RngState, log_gamma_variate, seek, uniform
 from maitre.states.mixture import MixtureState, first_empty
 from maitre.states.regions import Piece
@@ -62,6 +66,7 @@ _SEATED_SINGLY = 32  # of these, one after the other; then scans go over twice a
 _SCANS = 6
 _TEMPORARY_SLOTS = 4
 SPLIT, MERGE, ANEW = 0, 1, 2  # kinds of proposals
+_FAR = 1e8  # nats, in the sum of the sizes of products, beyond which a score is not made of them
 _COST = 4 * _SCREEN  # evaluations of a proposal, about
 
 
@@ -293,6 +298,66 @@ def log_mixture(
 
 
 @kernel
+def log_mixture_in_lanes(
+    s: Any, labels: Slots, begin: int, end: int, base: int, first: int, second: int, kind: int, odds: float, present: float, theta: Floats
+) -> float:
+    """`log_mixture`, many points at once, for families with few dense features; unless clusters are parted anew, minus Σ log F(x; theta[0])."""
+    n_rows, n_features = 4 if kind == ANEW else 2, n_coefficients(s)
+    coefficients, largest = np.zeros((n_features, 4)), np.zeros(n_features)
+    for row in range(n_rows):
+        set_coefficients(s, theta[row if row < 2 else row + 1], coefficients, row)
+    for f in range(n_features):
+        for row in range(n_rows):
+            largest[f] = max(largest[f], abs(coefficients[f, row]))
+    points, features, scores, size, values = (
+        np.empty(LANES, dtype=np.int64),
+        np.zeros((n_features, LANES)),
+        np.empty((4, LANES)),
+        np.empty(LANES),
+        np.empty(LANES),
+    )
+    log_left, log_right, log_first, log_second = log_share(odds), log_share(-odds), log_share(present), log_share(-present)
+    total, waiting = 0.0, 0
+    for i in range(begin, end):
+        if labels[i] == first or labels[i] == second:
+            points[waiting] = i
+            waiting += 1
+        if waiting == LANES or (i == end - 1 and waiting > 0):
+            fill_features(s, points, base, waiting, features)
+            for row in range(n_rows):
+                for t in range(LANES):
+                    scores[row, t] = 0.0
+                for f in range(n_features):
+                    slope = coefficients[f, row]
+                    for t in range(LANES):
+                        scores[row, t] += slope * features[f, t]
+            for t in range(LANES):
+                size[t] = 0.0
+            for f in range(n_features):
+                for t in range(LANES):
+                    size[t] += largest[f] * abs(features[f, t])
+            for t in range(LANES):
+                values[t] = log_sum(log_left, log_right + scores[1, t] - scores[0, t])
+            if kind == ANEW:
+                for t in range(LANES):
+                    values[t] -= log_sum(log_first + scores[2, t] - scores[0, t], log_second + scores[3, t] - scores[0, t])
+            for t in range(waiting):
+                if size[t] > _FAR:  # products of features with coefficients have lost digits
+                    point = points[t] - base
+                    values[t] = log_mixed(s, odds, theta[0], theta[1], point)
+                    values[t] -= log_mixed(s, present, theta[3], theta[4], point) if kind == ANEW else log_likelihood(s, theta[0], point)
+                total += values[t]
+            waiting = 0
+    return total
+
+
+@kernel
+def log_likelihood_of_slot(s: Any, theta: Floats, k: int) -> float:
+    """Σ log F(x; θ) over the points of a slot, or not a number."""
+    return log_likelihood_of(s, theta, k)
+
+
+@kernel
 def part(
     s: Any,
     parts: Any,
@@ -335,7 +400,9 @@ class LabelFree:
         self.state, self.passes = state, LabelStep(state)
         self.pool = pool_of(state.model.n) if state.model.pool is None else state.model.pool
         self.local = self.pool if state.model.in_memory else np.arange(len(self.pool))  # their numbers in the statistics
-        self.theta = np.zeros((5, state.run(dimensions)[0]))
+        n_numbers, n_features, dense = state.run(dimensions)
+        self.theta = np.zeros((5, n_numbers))
+        self.in_lanes = state.compiled and dense and n_features <= FEW_FEATURES
         self.examined = 0
 
     def propose(self, proposals: int, rng: RngState) -> Report:
@@ -369,8 +436,7 @@ class LabelFree:
         odds, first_stage, log_r, exact_sum, present = (float(value) for value in outcome)
         if math.isnan(exact_sum):
             self.examined += 1
-            numbers = (first, second, kind, odds, present, self.theta)
-            sums = self._over_pieces(lambda run, piece, _: run(log_mixture, state.labels, *piece[2:], *numbers), first, second)
+            sums = self._log_mixture(first, second, kind, odds, present)
             gain = log_r + math.fsum(sums) - first_stage
             if not (math.isfinite(gain) and draw_event(-gain if kind == MERGE else gain, rng)):
                 return False
@@ -389,13 +455,22 @@ class LabelFree:
 
         if kind == ANEW and parted(trying=True) in (0, n_points):
             return False
-        for region in range(regions.n_regions):
-            regions.clear(state, region, (first, right))
+        regions.clear(state, (first, right))
         n_right = parted(trying=False)
         sizes = state.sizes.copy()
         sizes[first], sizes[right] = n_points - n_right, n_right
         regions.hand_over(state, sizes, (first, right))
         return True
+
+    def _log_mixture(self, first: int, second: int, kind: int, odds: float, present: float) -> list[float]:
+        """What all points say of a proposal, in parts that add up."""
+        state, numbers, parts = self.state, (first, second, kind, odds, present, self.theta), list[float]()
+        if self.in_lanes and kind != ANEW:
+            slots = (first,) if kind == SPLIT else (first, second)
+            parts = [float(state.run(log_likelihood_of_slot, self.theta[0], slot)) for slot in slots]
+        in_lanes = self.in_lanes and all(map(math.isfinite, parts))
+        of_pieces = log_mixture_in_lanes if in_lanes else log_mixture
+        return [*(parts if in_lanes else ()), *self._over_pieces(lambda run, piece, _: run(of_pieces, state.labels, *piece[2:], *numbers), first, second)]
 
     def _over_pieces(self, task: Any, *clusters: int) -> list[Any]:
         """The results of task(run, piece, region) for all points of two clusters, region by region; `run` runs a kernel on the piece's statistics."""

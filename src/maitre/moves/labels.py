@@ -311,11 +311,15 @@ def lowest_slice(s: Any, labels: Slots, begin: int, end: int, granule: int, coin
     return lowest
 
 
-def count_by_side(labels: Slots, begin: int, end: int, granule: int, coins: Coins, counts: Ints) -> None:
-    """counts[side, label] of the points from `begin` to `end`."""
+def count_on_side(labels: Slots, begin: int, end: int, granule: int, coins: Coins, side: int, counts: Ints) -> None:
+    """counts[label] of the points of the granules on one side, from `begin` to `end`; in four rows, as a sum that is wanted at once makes the next wait."""
+    rows = np.zeros((4, len(counts)), dtype=np.int64)
     for g in range(begin // granule, (end + granule - 1) // granule):
-        for i in range(max(begin, g * granule), min(end, (g + 1) * granule)):
-            counts[coins[g], labels[i]] += 1
+        if coins[g] == side:
+            for i in range(max(begin, g * granule), min(end, (g + 1) * granule)):
+                rows[i & 3, labels[i]] += 1
+    for k in range(len(counts)):
+        counts[k] += rows[0, k] + rows[1, k] + rows[2, k] + rows[3, k]
 
 
 def rename(labels: Slots, names: Slots) -> None:
@@ -330,7 +334,7 @@ def toss(coins: Coins, log_share: float, rng: Any) -> None:
         coins[g] = 1 if draw_event(log_share, rng) else 0
 
 
-_count_by_side, _rename, _toss = compiled(count_by_side), compiled(rename), compiled(toss)
+_count_on_side, _rename, _toss = compiled(count_on_side), compiled(rename), compiled(toss)
 
 
 @dataclass
@@ -351,6 +355,9 @@ class Explicit:
         return made
 
 
+_AT_ONCE = 65_536  # points that are not worth sharing out
+
+
 class LabelStep:
     """One pass after the other over the points of a state, on its engine."""
 
@@ -361,6 +368,7 @@ class LabelStep:
         _, self.n_coefficients, dense = state.run(dimensions)
         self.redraw = redraw_in_lanes if dense and state.compiled and not simply else redraw_simply
         self.regions = state.regions()
+        self.sizes: Ints | None = None  # of the clusters, if labels have changed since the state was told
         self.rechecked = 0
 
     # -- passes -----------------------------------------------------------------------------------------------------------------------------
@@ -368,31 +376,34 @@ class LabelStep:
     def half_by_half(self, explicit: Explicit, rng: Any) -> None:
         """The protected step for all points; afterwards the state's statistics are those of the labels."""
         state, coins = self.state, self._coins(0.5, rng)
-        counts = self._counts(coins, state.capacity)
+        on_one = self._counts(coins, state.capacity)
+        counts = np.array([(state.sizes if self.sizes is None else self.sizes) - on_one, on_one])
         for side in range(2):
             slots = np.flatnonzero(counts[1 - side] > 0)
             counts[side] = self._pass(coins, side, False, slots, explicit, rng)
-        self.regions.hand_over(state, counts.sum(axis=0))
+        self._hand_over(counts.sum(axis=0))
 
     def slices(self, explicit: Explicit, rng: Any, share: float = 1.0) -> Explicit:
         """The slice step for a share of the granules. Labels change; the state's statistics wait for the next pass."""
         state, coins = self.state, self._coins(share, rng)
         slice_key = key_of(rng)
-        lowest = min(state.engine.map(lambda where: self._lowest(where, coins, explicit, slice_key), self.regions.ranges))
+        lowest = min(state.engine.map(lambda where: self._lowest(where, coins, explicit, slice_key), self._ranges(share)))
         extra = self._broken_off(explicit, lowest, rng)
         capacity = state.capacity
         slots = np.concatenate([np.flatnonzero(np.isfinite(explicit.log_weights)), capacity + np.arange(len(extra.log_weights))])
         both = Explicit(np.append(explicit.log_weights, extra.log_weights), np.concatenate([explicit.theta, extra.theta]), extra.log_rest)
         slots = slots[np.argsort(-both.log_weights[slots], kind="stable")]
-        self._pass(coins, 1, True, slots, both, rng, slice_key)
-        return self._with_room(both, self._counts(np.zeros_like(coins), len(both.log_weights))[0])
+        n_labels = len(both.log_weights)
+        others = np.pad(state.sizes, (0, n_labels - capacity)) - self._counts(coins, n_labels, share)
+        self._pass(coins, 1, True, slots, both, rng, slice_key, share)
+        return self._with_room(both, others + self._counts(coins, n_labels, share))
 
     def seat(self, explicit: Explicit, rng: Any) -> None:
         """Every point draws a label by weights and parameters, whatever it had."""
         state, slots = self.state, np.flatnonzero(np.isfinite(explicit.log_weights))
         state.labels[:] = slots[0]
         coins: Coins = np.zeros(self.n_granules, dtype=np.uint8)
-        self.regions.hand_over(state, self._pass(coins, 0, False, slots, explicit, rng))
+        self._hand_over(self._pass(coins, 0, False, slots, explicit, rng))
 
     # -- their parts ------------------------------------------------------------------------------------------------------------------------
 
@@ -403,17 +414,26 @@ class LabelStep:
             (toss if isinstance(rng, Branching) else _toss)(coins, math.log(share), rng)
         return coins
 
-    def _counts(self, coins: Coins, n_labels: int) -> Ints:
-        count = _count_by_side if self.state.compiled else count_by_side
+    def _ranges(self, share: float) -> list[tuple[int, int]]:
+        """What is given out to threads if so large a share of the points is concerned: a range each, or all at once where there is little to do."""
+        return [(0, self.n)] if self.state.model.in_memory and share * self.n <= _AT_ONCE else self.regions.ranges
+
+    def _counts(self, coins: Coins, n_labels: int, share: float = 1.0) -> Ints:
+        """How many points of the granules with a 1 each label has."""
+        count = _count_on_side if self.state.compiled else count_on_side
 
         def counted(where: tuple[int, int]) -> Ints:
-            counts = np.zeros((2, n_labels), dtype=np.int64)
-            count(self.state.labels, *where, self.granule, coins, counts)
+            counts = np.zeros(n_labels, dtype=np.int64)
+            count(self.state.labels, *where, self.granule, coins, 1, counts)
             return counts
 
-        return sum(self.state.engine.map(counted, self.regions.ranges), np.zeros((2, n_labels), dtype=np.int64))
+        return sum(self.state.engine.map(counted, self._ranges(share)), np.zeros(n_labels, dtype=np.int64))
 
-    def _pass(self, coins: Coins, side: int, slicing: bool, slots: Ints, explicit: Explicit, rng: Any, slice_key: Any = None) -> Ints:
+    def _hand_over(self, sizes: Ints) -> None:
+        self.regions.hand_over(self.state, sizes)
+        self.sizes = None
+
+    def _pass(self, coins: Coins, side: int, slicing: bool, slots: Ints, explicit: Explicit, rng: Any, slice_key: Any = None, share: float = 1.0) -> Ints:
         """The points on one side redraw their labels among these slots. Returns how many points of that side each slot has."""
         state, key = self.state, key_of(rng)
         n_labels = max(state.capacity, int(slots.max(initial=0)) + 1)
@@ -431,12 +451,12 @@ class LabelStep:
         def active(begin: int, end: int) -> bool:
             return bool((coins[begin // self.granule : -(-end // self.granule)] == side).any())
 
+        ranges = self._ranges(share)
+
         def task(region: int) -> tuple[Ints, int, int]:
             counts, failed, rechecked = np.zeros(n_labels, dtype=np.int64), -1, 0
             run, offset = self.redraw if state.compiled else self.redraw.python, region * self.regions.capacity
-            if side == 0 and not slicing:
-                self.regions.clear(state, region)
-            for piece in state.pieces(self.regions.ranges[region], active):
+            for piece in state.pieces(ranges[region], active):
                 where = (offset, state.labels, piece.begin, piece.end, piece.base, self.granule, coins, side, slicing)
                 keys = (key if slice_key is None else slice_key, key)
                 failed, more = run(piece.statistics, self.regions.writer(piece), *where, *choices, *keys, counts)
@@ -445,8 +465,10 @@ class LabelStep:
                     break
             return counts, failed, rechecked
 
+        if side == 0 and not slicing:
+            self.regions.clear(state)
         with one_thread_per_product():
-            done = state.engine.map(task, range(self.regions.n_regions))
+            done = state.engine.map(task, range(len(ranges)))
         failed = next((failed for _, failed, _ in done if failed >= 0), -1)
         if failed >= 0:
             raise ValueError(NOT_A_NUMBER.format(point=failed))
@@ -485,4 +507,6 @@ class LabelStep:
             self.regions = state.regions()
         made = Explicit(np.full(state.capacity, -np.inf), np.zeros((state.capacity, explicit.theta.shape[1])), 0.0)
         made.log_weights[names[kept]], made.theta[names[kept]] = explicit.log_weights[kept], explicit.theta[kept]
+        self.sizes = np.zeros(state.capacity, dtype=np.int64)
+        self.sizes[names[kept]] = counts[kept]
         return made

@@ -197,11 +197,19 @@ def _fill_rows(matrix: Any, points: Ints, base: int, count: int, out: Any) -> No
         for d in range(matrix.shape[1]):
             for t in range(count):
                 out[d, t] = matrix[points[t] - base, d]
-    else:
-        for t in range(count):
-            i = points[t] - base
+    else:  # four rows at a time: whole lines of memory are read, and none is written for one number
+        whole = count // 4 * 4
+        for t in range(0, whole, 4):
+            i, j, k, m = points[t] - base, points[t + 1] - base, points[t + 2] - base, points[t + 3] - base
             for d in range(matrix.shape[1]):
-                out[d, t] = matrix[i, d]
+                one, two, three, four = matrix[i, d], matrix[j, d], matrix[k, d], matrix[m, d]
+                out[d, t] = one
+                out[d, t + 1] = two
+                out[d, t + 2] = three
+                out[d, t + 3] = four
+        for t in range(whole, count):
+            for d in range(matrix.shape[1]):
+                out[d, t] = matrix[points[t] - base, d]
 
 
 @intrinsic

@@ -139,15 +139,14 @@ def choose_lanes(
     for t in range(LANES):
         chosen[t] = np.int32(0)
         near[t] = np.int32(1) if error[t] > _f32(0.25) else np.int32(0)
-    for k in range(n_choices):  # few arrays in each loop: the compiler has to show that none overlaps another
-        for t in range(LANES):
-            chosen[t] += np.int32(1) if sums[k, t] <= target[t] else np.int32(0)
     for k in range(n_choices):
         for t in range(LANES):
-            near[t] += np.int32(1) if (sums[k, t] >= low[t]) & (sums[k, t] <= high[t]) else np.int32(0)
+            chosen[t] += np.int32(1) if sums[k, t] <= target[t] else np.int32(0)
     n_near = 0
-    for t in range(LANES):
-        near[t] += np.int32(1) if chosen[t] >= n_choices else np.int32(0)
+    for t in range(LANES):  # sums rise: the boundaries next to the target tell
+        place: Any = np.int64(chosen[t])
+        if place >= n_choices or sums[place, t] <= high[t] or (place > 0 and sums[place - 1, t] >= low[t]):
+            near[t] = np.int32(1)
         n_near += near[t]
     return n_near
 

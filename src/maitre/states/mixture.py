@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from maitre.families.slots import with_own_scratch, with_points
+from maitre.families.slots import with_points
 from maitre.families.statistics import supports
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
@@ -148,12 +148,12 @@ class MixtureState(ClusterState):
 
         def task(region: int) -> Ints:
             counts = np.zeros(self.capacity, dtype=np.int64)
-            regions.clear(self, region)
             for piece in self.pieces(regions.ranges[region]):
                 run = gather_all if self.compiled else gather_all.python
                 run(regions.writer(piece), region * regions.capacity, self.labels, piece.begin, piece.end, piece.base, counts)
             return counts
 
+        regions.clear(self)
         counts = self.engine.map(task, range(regions.n_regions))
         regions.hand_over(self, sum(counts, np.zeros(self.capacity, dtype=np.int64)))
 
@@ -161,7 +161,7 @@ class MixtureState(ClusterState):
         """The points of a range with the statistics to score them by: at once, or a block after the other, of those that are wanted, if they stay on disk."""
         begin, end = where
         if self.model.in_memory:
-            yield Piece(with_own_scratch(self.statistics), None, begin, end, 0)
+            yield Piece(self.regions().reader(self.statistics), None, begin, end, 0)
             return
         step = self.granule * max(1, POINTS_READ // self.granule)
         for first in range(begin, end, step):

@@ -5,6 +5,7 @@ How many ranges there are follows from the numbers of points and slots alone, an
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -24,10 +25,11 @@ _LARGEST = 8192
 
 
 @kernel
-def clear_slots(s: Any, slots: Ints, offset: int) -> None:
-    """Empty these slots, numbered from `offset` on."""
-    for slot in slots:
-        clear(s, offset + slot)
+def clear_regions(s: Any, slots: Ints, capacity: int, n_regions: int) -> None:
+    """Empty these slots of all regions."""
+    for region in range(n_regions):
+        for k in slots:
+            clear(s, region * capacity + k)
 
 
 @kernel
@@ -75,18 +77,31 @@ class Regions:
         bounds = [min(n, granule * (n_granules * r // self.n_regions)) for r in range(self.n_regions)] + [n]
         self.ranges: list[tuple[int, int]] = list(pairwise(bounds))
         self.parts = state.family.allocate(state.model.encoded, self.capacity * self.n_regions)
+        self._here = threading.local()  # statistics with work space of this thread's own
 
     def fits(self, state: Any) -> bool:
         """Whether a state, since grown, can still use it."""
         return bool(self.capacity == state.capacity)
 
-    def clear(self, state: Any, region: int, slots: Any = None) -> None:
-        """Empty these slots of a region, by default all."""
-        (clear_slots if state.compiled else clear_slots.python)(with_own_scratch(self.parts), self._all(slots), region * self.capacity)
+    def clear(self, state: Any, slots: Any = None) -> None:
+        """Empty these slots of all regions, by default all."""
+        (clear_regions if state.compiled else clear_regions.python)(self.parts, self._all(slots), self.capacity, self.n_regions)
 
     def writer(self, piece: Piece) -> Any:
         """The parts, to gather the points of a piece in."""
-        return with_own_scratch(self.parts) if piece.points is None else with_points(self.parts, piece.points)
+        return self._own("parts", self.parts) if piece.points is None else with_points(self.parts, piece.points)
+
+    def reader(self, statistics: Any) -> Any:
+        """The state's statistics, to score points with."""
+        return self._own("read", statistics)
+
+    def _own(self, name: str, statistics: Any) -> Any:
+        """Statistics with work space of this thread's own, kept for its next piece."""
+        of, own = getattr(self._here, name, (None, None))
+        if of is not statistics:
+            own = with_own_scratch(statistics)
+            setattr(self._here, name, (statistics, own))
+        return own
 
     def hand_over(self, state: Any, sizes: Ints, slots: Any = None) -> None:
         """What the regions have gathered in these slots, merged in order, becomes the state's clusters; `sizes` is how many points each slot has."""
