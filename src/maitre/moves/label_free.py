@@ -220,7 +220,8 @@ def propose(
 
         # weights and parameters: of the new split, of the present one, and of all points together. Each is drawn from a slot, in one place: the code is long
         odds, present = 0.0, 0.0
-        source[:] = -1
+        for row in range(len(source)):  # assignments to slices take seconds to compile
+            source[row] = -1
         if kind != SPLIT:
             present = log_gamma_variate(float(sizes[first]), rng) - log_gamma_variate(float(sizes[second]), rng)
             source[3], source[4] = first, second
@@ -241,7 +242,9 @@ def propose(
             if source[row] >= 0:
                 draw_parameters(s, source[row], theta[row], rng)
         if kind == MERGE:
-            theta[:2] = theta[3:]
+            for side in range(2):
+                for d in range(theta.shape[1]):
+                    theta[side, d] = theta[3 + side, d]
         log_g = log_density(s, part_a, part_b, pool, rest, n_sample, size_a, sides, odds, theta[0], theta[1])
         total_of_reference = 0.0
         if kind == ANEW:
