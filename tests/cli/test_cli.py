@@ -71,7 +71,7 @@ def test_fit_writes_everything(points, capsys):
     assert summary["family"]["values"]["scale"] == {"sampled": "Gamma", "shape": 1.0, "rate": 1.0}
     assert [row["size"] for row in summary["clusters"]] == labels["cluster"].value_counts().sort_index().tolist()
     posterior = mt.load("points-maitre")
-    assert np.array_equal(numbered_by_size(posterior.best), labels["cluster"])
+    assert np.array_equal(numbered_by_size(posterior.point_estimate()), labels["cluster"])
     shown = capsys.readouterr().out
     for word in ("NormalInverseGamma", "adjusted Rand", "How many clusters?", "R̂", "points-maitre/labels.csv"):
         assert word in shown

@@ -1,6 +1,6 @@
 """A mixture without a number of components, in the manner of `sklearn.mixture.GaussianMixture`.
 
-The estimator reports one partition, the drawn one with the highest log joint; `posterior_` holds all draws and with them the uncertainty.
+The estimator reports one partition, that with the least expected variation of information; `posterior_` holds all draws and with them the uncertainty.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         settings = Settings(seed=seed_of(self.random_state), **{name: getattr(self, name) for name in ("moves", "draws", "burn_in", "thin", "chains", "init")})
         posterior = sample_model(model, settings, Conditions(progress=truth("progress", self.progress)))
         self.posterior_ = posterior
-        self.labels_ = posterior.best
+        self.labels_ = posterior.point_estimate()
         self.n_clusters_ = int(self.labels_.max()) + 1
         self.concentration_ = float(posterior.concentration.mean())
 
@@ -87,7 +87,7 @@ class DPMixture(SampledClustering):
 
     Attributes
     ----------
-    labels_ : the cluster of each point in the drawn partition with the highest log joint.
+    labels_ : the cluster of each point in the partition with the least expected loss (`Posterior.point_estimate`).
     n_clusters_ : the number of clusters of that partition.
     posterior_ : all draws, a `maitre.Posterior`.
     concentration_ : posterior mean of the prior's concentration.
@@ -128,7 +128,7 @@ class DPMixture(SampledClustering):
         self.progress = progress
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw partitions of the rows of X and keep the best; y is ignored."""
+        """Draw partitions of the rows of X and report the one nearest to all of them; y is ignored."""
         self._sample(Model.of(self._checked(X, reset=True), self.family, self.prior))
         return self
 
