@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from maitre.posterior.groups import GroupPosterior
     from maitre.posterior.posterior import Posterior
     from maitre.priors import decays
+    from maitre.reports.html import report
     from maitre.sampling import load, resume, sample, sample_groups
     from maitre.searching import Found, search
 
@@ -31,6 +32,7 @@ _HOMES = {
     "MAPSearch": "maitre.estimators",
     "Posterior": "maitre.posterior.posterior",
     "load": "maitre.sampling",
+    "report": "maitre.reports.html",
     "resume": "maitre.sampling",
     "sample": "maitre.sampling",
     "sample_groups": "maitre.sampling",
@@ -55,6 +57,7 @@ __all__ = [
     "moves",
     "partitions",
     "priors",
+    "report",
     "resume",
     "sample",
     "sample_groups",

@@ -31,7 +31,7 @@ def split_r_hat(trace: npt.ArrayLike) -> float:
     agree. NaN with fewer than 4 draws.
 
     >>> round(split_r_hat([[0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]), 2)
-    0.87
+    1.0
     """
     halves = _split(trace)
     if halves.shape[1] < 2:
