@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +16,8 @@ from maitre.partitions.losses import Loss
 from maitre.posterior import prediction
 from maitre.posterior.commits import COMMIT
 from maitre.posterior.estimates import CredibleBall, credible_ball, estimate, some_draws
+from maitre.posterior.exchange import as_arviz
+from maitre.posterior.imputation import imputed
 from maitre.posterior.saving import save
 from maitre.posterior.story import story
 from maitre.posterior.tables import assignments, clusters
@@ -234,6 +236,34 @@ class Posterior:
     def typical_points(self, at_most: int) -> Ints:
         """At most so many points in an order for display: cluster by cluster of the point estimate, the largest first, and within a cluster the surest first."""
         return in_order(self.point_estimate(), self.certainty(), whole_number("at_most", at_most, least=1))
+
+    def without_first(self, n: int) -> Posterior:
+        """The posterior without the first n draws of each chain, as if they had been burn-in; it cannot be resumed, the whole one can."""
+        burn_in = int(self.settings.get("burn_in") or 0) + n * int(self.settings.get("thin") or 1)
+        kept = {name: np.asarray(values[:, n:]) for name, values in self.draws.items()}
+        settings = self.settings | {"burn_in": burn_in, "draws": self.log_joint.shape[1] - n}
+        return replace(self, draws=kept, settings=settings, checkpoints=[], later={}, chain_settings={}, folder=None, found={})
+
+    def to_arviz(self) -> Any:
+        """ArviZ's `InferenceData` with the number of clusters, sampled hyper-parameters and, in `sample_stats`, the log joint as `lp`: pip install 'maitre[arviz]'.
+
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=20, burn_in=20, chains=2, progress=False)
+        >>> data = posterior.to_arviz()                                          # doctest: +SKIP
+        """
+        return as_arviz(self)
+
+    def impute(self, new: Any = None, level: float = 0.95, max_draws: int = 50) -> Any:
+        """A table with a row for each missing cell of the data, or of `new` rows with gaps: the expected number or the most probable value, with its probability or an
+        interval of this level. So some columns are predicted from the others. Needs a `Product`, the family of tables with gaps.
+
+        >>> import maitre as mt, numpy as np
+        >>> x = [[0.0, 1.0], [0.1, 1.1], [0.2, 0.9], [9.0, 5.0], [9.1, np.nan], [9.2, 5.1]]
+        >>> posterior = mt.sample(x, draws=50, burn_in=50, chains=1, progress=False)
+        >>> posterior.impute()[["row", "column"]].values.tolist()
+        [[4, 'column 1']]
+        """
+        return imputed(self, new, level, max_draws)
 
     def state_at(self, chain: int, draw: int) -> State:
         """The state of one draw, with everything that follows from it."""

@@ -52,6 +52,11 @@ class Verdict:
     def __str__(self) -> str:
         return self.sentence
 
+    @property
+    def converged(self) -> bool:
+        """Whether one camp of chains has R̂ below 1.05 and a hundred effective draws of everything; where they began is another question."""
+        return len(self.camps) == 1 and all(row["r_hat"] <= WORRYING and row["ess"] >= ENOUGH for row in self.table.values())
+
 
 def verdict(posterior: Posterior) -> Verdict:
     """What the chains say of themselves."""
