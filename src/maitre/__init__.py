@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from maitre import approximate, families, moves, partitions, priors
+    from maitre.comparing import compare_models
     from maitre.estimators import DistanceDependentMixture, DPMixture, HDPTopics, MAPSearch
+    from maitre.extending import extend
     from maitre.numerics.distributions import Beta, Gamma
     from maitre.posterior.groups import GroupPosterior
     from maitre.posterior.posterior import Posterior
     from maitre.priors import decays
+    from maitre.reports import plots
+    from maitre.reports.html import report
     from maitre.sampling import load, resume, sample, sample_groups
     from maitre.searching import Found, search
 
@@ -30,13 +34,20 @@ _HOMES = {
     "HDPTopics": "maitre.estimators",
     "MAPSearch": "maitre.estimators",
     "Posterior": "maitre.posterior.posterior",
+    "compare_models": "maitre.comparing",
+    "extend": "maitre.extending",
     "load": "maitre.sampling",
+    "report": "maitre.reports.html",
     "resume": "maitre.sampling",
     "sample": "maitre.sampling",
     "sample_groups": "maitre.sampling",
     "search": "maitre.searching",
 }
-_MODULES = {"decays": "maitre.priors.decays", **{name: f"maitre.{name}" for name in ("approximate", "families", "moves", "partitions", "priors")}}
+_MODULES = {
+    "decays": "maitre.priors.decays",
+    **{name: f"maitre.{name}" for name in ("approximate", "families", "moves", "partitions", "priors")},
+    "plots": "maitre.reports.plots",
+}
 
 __all__ = [
     "Beta",
@@ -49,12 +60,16 @@ __all__ = [
     "MAPSearch",
     "Posterior",
     "approximate",
+    "compare_models",
     "decays",
+    "extend",
     "families",
     "load",
     "moves",
     "partitions",
+    "plots",
     "priors",
+    "report",
     "resume",
     "sample",
     "sample_groups",

@@ -43,6 +43,7 @@ class Model:
         family = as_family(family, rows)
         prior = as_prior(prior)
         prior.check_size(rows.n)
+        prior = prior.for_points(rows.n)
         if isinstance(rows, BlockRows) and not (on_disk and family.STREAMS and isinstance(prior, DirichletProcess)):
             rows = rows.in_memory()
         valid = family.validate(rows.raw)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numbers
 import os
+import tempfile
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,6 +34,7 @@ from maitre.priors.hierarchical import HierarchicalDirichletProcess
 
 _ONE = Gamma(1.0, 1.0)
 _CLUSTERS_AT_FIRST, _MOST_TOPICS_AT_FIRST = 20, 800
+_LONGER = 5  # times that a run is made twice as long
 _VISITS_KEPT, _VISITS_DROPPED = 40_000_000, 200_000_000
 
 
@@ -51,6 +55,7 @@ def sample(
     time_budget: float | None = None,
     threads: int | None = None,
     store_data: bool = True,
+    until: str | None = None,
 ) -> Posterior:
     """Draw partitions of the data from their posterior.
 
@@ -75,6 +80,8 @@ def sample(
     time_budget : seconds, counted from the first iteration, after which sampling stops with the draws made so far (how many depends on the machine's speed).
     threads : how many chains run at once; by default as many as there are cores, or all of them under a time budget.
     store_data : whether the folder gets a copy of the data; without one they must be given to `maitre.resume` and `maitre.load`.
+    until : "converged" goes on, with twice as many draws each time, until all chains are in one camp with R̂ below 1.05 and 100 effective draws
+        (`Posterior.verdict`), or the time budget is up, or 32 times as many draws have been made. Where the first half was too early it is left out.
 
     Ctrl-C returns the draws made so far; chains that have made far fewer than the others are left out.
 
@@ -86,7 +93,38 @@ def sample(
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
     conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress), _folder(store), truth("store_data", store_data))
     rows = as_data(data)
-    return sample_model(Model.of(rows, family, prior, on_disk=stay_on_disk(moves, rows.n)), settings, conditions)
+    model = Model.of(rows, family, prior, on_disk=stay_on_disk(moves, rows.n))
+    if until is None:
+        return sample_model(model, settings, conditions)
+    one_of("until", until, ("converged",))
+    return sample_until_converged(model, settings, conditions)
+
+
+def sample_until_converged(model: Model, settings: Settings, conditions: Conditions) -> Posterior:
+    """`sample_model`, made longer until the chains agree."""
+    began, folder = time.monotonic(), None
+    if conditions.store is None:
+        folder = tempfile.TemporaryDirectory(prefix="maitre-draws-")
+        conditions = replace(conditions, store=Path(folder.name) / "run")
+    posterior = sample_model(model, settings, conditions)
+    for _ in range(_LONGER):
+        if posterior.interrupted or _converged(posterior):
+            break
+        left = None if conditions.time_budget is None else conditions.time_budget - (time.monotonic() - began)
+        if left is not None and left <= 0.0:
+            break
+        following = resumed_run(Path(str(conditions.store)), 2 * posterior.log_joint.shape[1], model.data, replace(conditions, time_budget=left, store=None))
+        posterior = following if isinstance(following, Posterior) else following()
+    if not posterior.verdict().converged and _converged(posterior):
+        posterior = posterior.without_first(posterior.log_joint.shape[1] // 2)
+    posterior.keep_alive = folder
+    return posterior
+
+
+def _converged(posterior: Posterior) -> bool:
+    """Whether all draws, or those of the later half, are worth reporting."""
+    half = posterior.log_joint.shape[1] // 2
+    return posterior.verdict().converged or (half >= 4 and posterior.without_first(half).verdict().converged)
 
 
 def sample_groups(

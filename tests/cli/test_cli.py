@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -71,11 +72,28 @@ def test_fit_writes_everything(points, capsys):
     assert summary["family"]["values"]["scale"] == {"sampled": "Gamma", "shape": 1.0, "rate": 1.0}
     assert [row["size"] for row in summary["clusters"]] == labels["cluster"].value_counts().sort_index().tolist()
     posterior = mt.load("points-maitre")
-    assert np.array_equal(numbered_by_size(posterior.best), labels["cluster"])
+    assert np.array_equal(numbered_by_size(posterior.point_estimate()), labels["cluster"])
     shown = capsys.readouterr().out
     for word in ("NormalInverseGamma", "adjusted Rand", "How many clusters?", "R̂", "points-maitre/labels.csv"):
         assert word in shown
     assert "How many clusters?" in Path("points-maitre/summary.txt").read_text()
+
+
+def test_report_and_compare(points, capsys):
+    points.to_csv("points.csv", index=False)
+    run(["fit", "points.csv", "--label-column", "kind", "-q", *FAST])
+    run(["report", "points-maitre", "--title", "Three heaps"])
+    assert "<h1>Three heaps</h1>" in Path("points-maitre/report.html").read_text()
+    capsys.readouterr()
+    run(["compare", "points-maitre", "points-maitre/labels.csv"])
+    shown = capsys.readouterr().out
+    assert re.search(r"adjusted Rand index +1\.0000", shown)
+    assert re.search(r"variation of information +0\.0000", shown)
+    assert "which column of 'points.csv' has the labels?" in fails(capsys, "compare", "points.csv", "points-maitre")
+    points[["kind"]].to_csv("kinds.csv", index=False)
+    run(["compare", "kinds.csv", "points-maitre"])
+    assert f"{summary_of('points-maitre')['adjusted_rand']:.4f}" in capsys.readouterr().out
+    assert "not a saved result" in fails(capsys, "report", "nowhere")
 
 
 def test_quiet_prints_nothing(points, capsys):

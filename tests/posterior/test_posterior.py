@@ -22,10 +22,10 @@ def posterior():
 def test_prediction_puts_points_where_they_belong(posterior):
     new = np.array([[0.0, 0.0], [7.0, 7.0], [0.5, -0.5]])
     labels = posterior.predict(new)
-    assert labels[0] == labels[2] == posterior.best[0]
-    assert labels[1] == posterior.best[-1]
+    assert labels[0] == labels[2] == posterior.point_estimate()[0]
+    assert labels[1] == posterior.point_estimate()[-1]
     probabilities = posterior.predict_proba(new)
-    assert probabilities.shape == (3, posterior.best.max() + 2)
+    assert probabilities.shape == (3, posterior.point_estimate().max() + 2)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-9)
 
 
@@ -68,14 +68,14 @@ def test_prediction_checks_the_new_data(posterior):
 def test_tables_and_sparse_counts_are_predicted():
     table = pd.DataFrame({"x": X[:, 0], "kind": np.where(X[:, 1] > 3.5, "far", "near")})
     mixed = fitted(table)
-    assert mixed.predict(table.iloc[[0, -1]]).tolist() == [mixed.best[0], mixed.best[-1]]
+    assert mixed.predict(table.iloc[[0, -1]]).tolist() == [mixed.point_estimate()[0], mixed.point_estimate()[-1]]
     unknown = pd.DataFrame({"x": [0.0], "kind": ["elsewhere"]})
-    assert mixed.predict(unknown).tolist() == [mixed.best[0]]
+    assert mixed.predict(unknown).tolist() == [mixed.point_estimate()[0]]
     with pytest.raises(ValueError, match="lack the column 'kind'"):
         mixed.predict(table[["x"]])
     counts = sparse.csr_matrix(np.repeat([[5, 0, 0, 1], [0, 5, 5, 0]], 10, axis=0))
     words = fitted(counts)
-    assert words.predict(counts[[0, 19]]).tolist() == [words.best[0], words.best[-1]]
+    assert words.predict(counts[[0, 19]]).tolist() == [words.point_estimate()[0], words.point_estimate()[-1]]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import numpy as np
+
 from maitre.chains.chain import Chain, advance, begin, go_on
 from maitre.chains.progress import Progress
 from maitre.chains.recorder import MEMORY_BUDGET, Memory, bytes_needed
@@ -176,7 +178,8 @@ def new_run(model: Model, settings: Settings, conditions: Conditions) -> Run:
     """A run from the beginning; everything that can be wrong is found out before anything runs."""
     settings = settings.filled(model.n)
     moves = resolve(settings.moves, model)
-    parse_init(settings.init, model)
+    for chain in range(settings.chains if np.ndim(settings.init) == 2 else 1):
+        parse_init(settings.init_of(chain), model)
     kind, chains = state_of(moves), settings.chains
     kept = kind.kept_variables(model)
     keep_alive, store = None, conditions.store

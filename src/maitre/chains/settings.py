@@ -53,7 +53,7 @@ class Settings:
             "thin": self.thin,
             "chains": self.chains,
             "seed": self.seed,
-            "init": self.init if isinstance(self.init, str) else "given labels",
+            "init": self.init if isinstance(self.init, str) else "labels of each chain" if np.ndim(self.init) == 2 else "given labels",
             "moves": str(self.moves),
         }
 
@@ -63,8 +63,16 @@ class Settings:
         return {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
             "moves": moves,
-            "init": self.init if isinstance(self.init, str) else canonical(self.init),
+            "init": self.init
+            if isinstance(self.init, str)
+            else np.array([canonical(labels) for labels in self.init])
+            if np.ndim(self.init) == 2
+            else canonical(self.init),
         }
+
+    def init_of(self, chain: int) -> Any:
+        """Where a chain starts: labels may have a row for each chain."""
+        return self.init if isinstance(self.init, str) or np.ndim(self.init) != 2 else self.init[chain]
 
 
 _COUNTS = (

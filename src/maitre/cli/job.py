@@ -17,7 +17,7 @@ from maitre.chains.settings import Settings, seconds
 from maitre.cli.answer import MAX_SIMILARITY, clusters_at_a_glance
 from maitre.cli.folder import ANSWERS, check_free
 from maitre.cli.model import described, model_rows
-from maitre.cli.show import WORRYING, as_text, plural, say, show_answer, show_model, terminal
+from maitre.cli.show import as_text, say, show_answer, show_model, terminal
 from maitre.data.files import replacing, write_table
 from maitre.data.rows import Rows
 from maitre.model import Model
@@ -54,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came out: draws, the clusters of the best partition numbered by size, each point's certainty, everything worth telling, and the model in words."""
+    """What came out: draws, the clusters of the partition reported numbered by size, each point's certainty, everything worth telling, and the model in words."""
 
     posterior: Posterior
     clusters: Ints
@@ -93,16 +93,18 @@ def write_answers(console: Console, posterior: Posterior, out: Path, took: float
 
 
 def _answered(posterior: Posterior, took: float, time_budget: float | None) -> Answer:
-    model, notes, best = posterior.model, posterior.notes, posterior.best
+    model, notes, labels, verdict = posterior.model, posterior.notes, posterior.point_estimate(), posterior.verdict()
     assert model.data is not None
-    clusters, certain = numbered_by_size(best), posterior.certainty(best)
-    agreement = None if notes.get("truth") is None else adjusted_rand(notes["truth"], best)
+    clusters, certain = numbered_by_size(labels), posterior.certainty(labels)
+    agreement = None if notes.get("truth") is None else adjusted_rand(notes["truth"], labels)
     summary = {
         "data": {"name": notes.get("name", ""), "rows": model.n, "columns": model.data.n_columns},
-        "n_clusters": int(best.max()) + 1,
+        "n_clusters": int(labels.max()) + 1,
+        "story": posterior.story(),
+        "verdict": {"good": verdict.good, "sentence": verdict.sentence, "table": verdict.table},
         "log_joint": float(posterior.log_joint.max()),
         "adjusted_rand": agreement,
-        "clusters": clusters_at_a_glance(model.data, clusters, certain),
+        "clusters": clusters_at_a_glance(model.data, clusters, certain, posterior.stability(labels)),
         "n_clusters_posterior": {str(k): p for k, p in posterior.k_probabilities().items()},
         "diagnostics": posterior.diagnostics(),
         "family": described(model.given, model.family),
@@ -125,17 +127,10 @@ def _notes(summary: dict[str, Any]) -> list[str]:
     chains, draws = summary["draws_kept"]
     if summary["adjusted_rand"] is not None:
         notes.append(f"agreement with the given labels (adjusted Rand index, 1 is perfect, 0 is chance): {summary['adjusted_rand']:.3f}")
-    likeliest = max(summary["n_clusters_posterior"].items(), key=lambda item: item[1])
-    if int(likeliest[0]) != summary["n_clusters"]:
-        found = f"the partition above has {plural(summary['n_clusters'], 'cluster')}, the likeliest number is {likeliest[0]} ({likeliest[1]:.0%})"
-        notes.append(f"{found}: clusters with a low certainty are split or merged in many draws.")
     if summary["interrupted"]:
         notes.append(f"stopped early, with {draws} of {summary['settings']['draws']} draws in each of {chains} chains; 'maitre resume' goes on from here.")
     if not summary["exact"]:
         notes.append("some moves used are approximate: these are not draws from the exact posterior.")
-    worst = [row["r_hat"] for row in summary["diagnostics"].values()]
-    if None in worst or max(worst) > WORRYING:
-        notes.append("the chains have not settled yet, so probabilities are rough: raise --draws and --burn-in, or try other --moves.")
     return notes
 
 

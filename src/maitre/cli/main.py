@@ -1,4 +1,4 @@
-"""The command line: `maitre fit`, `maitre search`, `maitre resume`, `maitre demo`. Whatever goes wrong is told in one line.
+"""The command line: `maitre fit`, `maitre search`, `maitre resume`, `maitre report`, `maitre compare`, `maitre demo`. Whatever goes wrong is told in one line.
 
 Exit codes: 0; 2 for what the user can mend; 130 for Ctrl-C, unless it stopped sampling or searching, which is a way to end well.
 """
@@ -40,8 +40,10 @@ try:
     import typer
 
     import maitre
+    from maitre.cli.compare import compare
     from maitre.cli.demo import demo
     from maitre.cli.fit import fit, stem
+    from maitre.cli.report import report_run
     from maitre.cli.resume import resume_run
     from maitre.cli.search import search_file
     from maitre.engines.interruption import forget_presses, interrupt
@@ -134,6 +136,8 @@ maitre search few.csv --score tight --beam 0 --concentration 1 --fixed-scale   [
 app.command(epilog=_EXAMPLES, no_args_is_help=False)(_interruptible(fit))
 app.command("search", epilog=_SEARCH_EXAMPLES, no_args_is_help=False)(_interruptible(search_file))
 app.command("resume", no_args_is_help=False)(_interruptible(resume_run))
+app.command("report", no_args_is_help=False)(_interruptible(report_run))
+app.command("compare", no_args_is_help=False)(compare)
 app.command()(_interruptible(demo))
 
 

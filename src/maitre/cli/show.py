@@ -11,11 +11,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from maitre.posterior.verdict import WORRYING
+
 MAX_ROWS = 20
 MAX_NUMBERS = 9
 NEGLIGIBLE = 0.0005
-WORRYING = 1.05
-_WORDS = {"log_joint": "log joint", "n_clusters": "number of clusters"}
+_WORDS = {
+    "log_joint": "log joint",
+    "n_clusters": "number of clusters",
+    "largest_share": "largest share",
+    "entropy": "entropy of sizes",
+    "distance": "distance (VI)",
+}
 
 
 def terminal(quiet: bool) -> Console:
@@ -40,8 +47,9 @@ def show_model(console: Console, rows: list[tuple[str, str]]) -> None:
 def show_answer(console: Console, summary: dict[str, Any]) -> None:
     """The clusters found, the posterior of their number, and the diagnostics."""
     show_clusters(console, summary["clusters"])
+    console.print(f"\n{summary['story']}")
     _show_numbers(console, summary["n_clusters_posterior"])
-    _show_diagnostics(console, summary["diagnostics"])
+    _show_diagnostics(console, summary["verdict"]["table"] | summary["diagnostics"], summary["verdict"])
     console.print(_how(summary))
     for note in summary["notes"]:
         console.print(f"\nNote: {note}")
@@ -69,14 +77,14 @@ def table_of(*columns: str) -> Table:
     return table
 
 
-def show_clusters(console: Console, clusters: list[dict[str, Any]], partition: str = "the most probable partition drawn") -> None:
+def show_clusters(console: Console, clusters: list[dict[str, Any]], partition: str = "the partition nearest to all draws") -> None:
     """The clusters of a partition, the largest first, with their certainty where it is known and as many columns as there is room for."""
     names = _fitting(list(clusters[0]["columns"]), console.width)
-    sure = "certainty" in clusters[0]
+    sure = [name for name in ("certainty", "stability") if name in clusters[0]]
     heading(console, f"{plural(len(clusters), 'cluster')} in {partition}")
-    table = table_of("cluster", "points", "share", *(["certainty"] if sure else []), *map(_short, names))
+    table = table_of("cluster", "points", "share", *sure, *map(_short, names))
     for row in clusters[:MAX_ROWS]:
-        values = [*([f"{row['certainty']:.0%}"] if sure else []), *(_value(row["columns"][name]) for name in names)]
+        values = [*(f"{row[name]:.0%}" for name in sure), *(_value(row["columns"][name]) for name in names)]
         table.add_row(*map(Text, (str(row["cluster"]), f"{row['size']:,}", f"{row['share']:.1%}", *values)))
     console.print(table)
     if len(clusters) > MAX_ROWS:
@@ -86,10 +94,10 @@ def show_clusters(console: Console, clusters: list[dict[str, Any]], partition: s
 def _fitting(names: list[str], width: int) -> list[str]:
     """The first of these columns, as many as there is room for beside the fixed ones.
 
-    >>> _fitting(["length", "width", "a description of some length"], 70)
+    >>> _fitting(["length", "width", "a description of some length"], 80)
     ['length', 'width']
     """
-    ends = itertools.accumulate((max(len(_short(name)), 9) + 3 for name in names), initial=40)
+    ends = itertools.accumulate((max(len(_short(name)), 9) + 3 for name in names), initial=52)
     return [name for name, end in zip(names, list(ends)[1:], strict=True) if end <= width]
 
 
@@ -106,8 +114,10 @@ def _show_numbers(console: Console, probabilities: dict[str, float]) -> None:
     console.print(table)
 
 
-def _show_diagnostics(console: Console, diagnostics: dict[str, dict[str, float | None]]) -> None:
-    heading(console, "Have the chains converged? R̂ near 1 and many effective draws say yes")
+def _show_diagnostics(console: Console, diagnostics: dict[str, dict[str, float | None]], verdict: dict[str, Any]) -> None:
+    heading(console, "Have the chains converged?")
+    console.print(Text(verdict["sentence"], style="green" if verdict["good"] else "yellow"))
+    console.print()
     table = table_of("", "mean", "sd", "effective draws", "R̂")
     table.columns[0].justify = "left"
     for name, row in diagnostics.items():

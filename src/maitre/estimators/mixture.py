@@ -1,6 +1,6 @@
 """A mixture without a number of components, in the manner of `sklearn.mixture.GaussianMixture`.
 
-The estimator reports one partition, the drawn one with the highest log joint; `posterior_` holds all draws and with them the uncertainty.
+The estimator reports one partition, that with the least expected variation of information; `posterior_` holds all draws and with them the uncertainty.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from maitre.chains.run import Conditions
 from maitre.chains.settings import Settings
 from maitre.data.rows import TableRows
 from maitre.data.validation import count_matrix
+from maitre.extending import extend
 from maitre.families.base import Family
 from maitre.families.categorical import Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
@@ -26,6 +27,7 @@ from maitre.model import Model
 from maitre.moves import Move
 from maitre.numerics.arguments import truth
 from maitre.numerics.arrays import Floats, Ints
+from maitre.posterior.posterior import Posterior
 from maitre.priors.base import Prior
 from maitre.sampling import sample_model
 
@@ -39,9 +41,11 @@ class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _sample(self, model: Model) -> None:
         settings = Settings(seed=seed_of(self.random_state), **{name: getattr(self, name) for name in ("moves", "draws", "burn_in", "thin", "chains", "init")})
-        posterior = sample_model(model, settings, Conditions(progress=truth("progress", self.progress)))
+        self._report(sample_model(model, settings, Conditions(progress=truth("progress", self.progress))))
+
+    def _report(self, posterior: Posterior) -> None:
         self.posterior_ = posterior
-        self.labels_ = posterior.best
+        self.labels_ = posterior.point_estimate()
         self.n_clusters_ = int(self.labels_.max()) + 1
         self.concentration_ = float(posterior.concentration.mean())
 
@@ -87,7 +91,7 @@ class DPMixture(SampledClustering):
 
     Attributes
     ----------
-    labels_ : the cluster of each point in the drawn partition with the highest log joint.
+    labels_ : the cluster of each point in the partition with the least expected loss (`Posterior.point_estimate`).
     n_clusters_ : the number of clusters of that partition.
     posterior_ : all draws, a `maitre.Posterior`.
     concentration_ : posterior mean of the prior's concentration.
@@ -128,8 +132,15 @@ class DPMixture(SampledClustering):
         self.progress = progress
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw partitions of the rows of X and keep the best; y is ignored."""
+        """Draw partitions of the rows of X and report the one nearest to all of them; y is ignored."""
         self._sample(Model.of(self._checked(X, reset=True), self.family, self.prior))
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """More rows: seated by their predictive among those there are, then sampled on (`maitre.extend`); `labels_` are those of all rows. The first call fits."""
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y)
+        self._report(extend(self.posterior_, self._checked(X, reset=False), draws=self.draws, burn_in=self.burn_in, progress=truth("progress", self.progress)))
         return self
 
     def predict(self, X: Any) -> Ints:

@@ -1,7 +1,7 @@
 """A mixture whose clusters hold together in space or time: the distance-dependent Chinese restaurant process, in the manner of scikit-learn.
 
-The estimator reports one partition, that of the drawn links with the highest log joint; `posterior_` holds all draws. There is no `predict`: where a new point sits depends on
-its distances to all others, and putting it among them changes their law.
+The estimator reports one partition, that with the least expected variation of information; `posterior_` holds all draws. There is no `predict`: where a new point sits depends on
+its distances to all others (`posterior_.predict(new, distances=…)` takes them).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class DistanceDependentMixture(SampledClustering):
         self.progress = progress
 
     def fit(self, X: Any, y: Any = None, distances: Any = None) -> Self:
-        """Draw links between the rows of X and keep the best; y is ignored. With `distances`, a matrix, dense or sparse, no coordinates are needed."""
+        """Draw links between the rows of X and report the partition nearest to all draws; y is ignored. With `distances`, a matrix, dense or sparse, no coordinates are needed."""
         data = self._checked(X, reset=True)
         observed, places = (data, data) if self.coordinates is None else split_columns(data, self.coordinates, getattr(self, "feature_names_in_", None))
         concentration = DEFAULT_CONCENTRATION if self.concentration is None else self.concentration

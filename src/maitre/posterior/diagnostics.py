@@ -1,9 +1,14 @@
-"""Effective sample size and split-R̂ of traces (Vehtari, Gelman, Simpson, Carpenter & Bürkner 2021, without rank normalisation)."""
+"""Effective sample size and split-R̂ of traces, rank-normalised, as ArviZ computes them.
+
+Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Rank-normalization, folding, and localization: an improved R̂ for assessing convergence of MCMC.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from maitre.numerics.arrays import Floats
 
@@ -15,20 +20,31 @@ def _split(trace: npt.ArrayLike) -> Floats:
     return np.concatenate([values[:, :half], values[:, values.shape[1] - half :]])
 
 
+def _normalised(values: Floats) -> Floats:
+    """Ranks over all chains, ties averaged, as quantiles of a normal distribution: Φ⁻¹((rank − 3/8) / (S + 1/4))."""
+    ranks = rankdata(values, method="average", axis=None).reshape(values.shape)
+    return np.asarray(ndtri((ranks - 0.375) / (values.size + 0.25)))
+
+
 def split_r_hat(trace: npt.ArrayLike) -> float:
-    """√(pooled variance / variance within half-chains): near 1 when the chains and their halves agree. NaN with fewer than 4 draws.
+    """√(pooled variance / variance within half-chains) of the ranks, or of the ranks of distances to the median if that is larger: near 1 when the chains and their halves
+    agree. NaN with fewer than 4 draws.
 
     >>> round(split_r_hat([[0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]), 2)
-    0.87
+    1.0
     """
     halves = _split(trace)
-    length = halves.shape[1]
-    if length < 2:
+    if halves.shape[1] < 2:
         return float("nan")
+    return max(_r_hat(_normalised(halves)), _r_hat(_normalised(np.abs(halves - np.median(halves)))))
+
+
+def _r_hat(halves: Floats) -> float:
+    length = halves.shape[1]
     within = float(halves.var(axis=1, ddof=1).mean())
     between = float(halves.mean(axis=1).var(ddof=1))
-    if within == 0.0:
-        return 1.0 if between == 0.0 else float("inf")
+    if within <= 1e-300:
+        return 1.0 if between <= 1e-300 else float("inf")
     return float(np.sqrt((length - 1) / length + between / within))
 
 
@@ -41,7 +57,7 @@ def _autocovariance(chain: Floats) -> Floats:
 
 
 def effective_sample_size(trace: npt.ArrayLike) -> float:
-    """How many independent draws the trace is worth, by Geyer's initial monotone sequence over half-chains. NaN with fewer than 4 draws.
+    """How many independent draws the ranks of the trace are worth (ArviZ's bulk ESS), by Geyer's initial monotone sequence over half-chains. NaN with fewer than 4 draws.
 
     >>> bool(effective_sample_size([[0.0, 1.0] * 50]) > 50)
     True
@@ -50,15 +66,21 @@ def effective_sample_size(trace: npt.ArrayLike) -> float:
     n_chains, length = halves.shape
     if length < 2:
         return float("nan")
+    if halves.min() == halves.max():
+        return float(n_chains * length)
+    halves = _normalised(halves)
     covariances = np.array([_autocovariance(chain) for chain in halves])
     within = float(covariances[:, 0].mean() * length / (length - 1))
     pooled = within * (length - 1) / length + float(halves.mean(axis=1).var(ddof=1))
-    if pooled == 0.0:
-        return float(n_chains * length)
     correlation = 1.0 - (within - covariances.mean(axis=0)) / pooled
     correlation[0] = 1.0
-    pairs = correlation[: length // 2 * 2].reshape(-1, 2).sum(axis=1)
-    positive = np.flatnonzero(pairs <= 0.0)
-    pairs = np.minimum.accumulate(pairs[: positive[0]] if len(positive) else pairs)
-    time = max(2.0 * float(pairs.sum()) - 1.0, 1.0 / np.log10(max(n_chains * length, 10)))
-    return float(n_chains * length / time)
+    return float(n_chains * length / max(_correlation_time(correlation), 1.0 / np.log10(max(n_chains * length, 10))))
+
+
+def _correlation_time(correlation: Floats) -> float:
+    """−1 + 2 Σ of the autocorrelations, up to where sums of pairs stop being positive, these sums made to fall; the first correlation after that, if positive, counts once."""
+    pairs = correlation[: 2 * max(1, (len(correlation) - 1) // 2)].reshape(-1, 2)
+    sums = pairs.sum(axis=1)
+    ended = np.flatnonzero(sums <= 0.0)
+    last = int(ended[0]) if len(ended) else len(sums) - 1
+    return 2.0 * float(np.minimum.accumulate(sums[:last]).sum()) - 1.0 + max(float(pairs[last, 0]), 0.0)

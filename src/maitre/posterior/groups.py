@@ -168,10 +168,10 @@ class GroupPosterior(Posterior):
 
     # -- what is asked of points in a mixture and cannot be asked here ------------------------------------------------------------------------
 
-    def predict_proba(self, new: Any, max_draws: int = 200) -> Floats:
+    def predict_proba(self, new: Any, max_draws: int = 200, distances: Any = None) -> Floats:
         raise ValueError("clusters of groups are predicted for whole groups: use `transform` for documents")
 
-    def log_density(self, new: Any, max_draws: int = 200) -> Floats:
+    def log_density(self, new: Any, max_draws: int = 200, distances: Any = None) -> Floats:
         raise ValueError("the density of a point depends on its group: use `perplexity` for documents")
 
     def summary(self) -> str:

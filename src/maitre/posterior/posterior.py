@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from maitre.model import Model
+from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints
+from maitre.partitions.labels import canonical
+from maitre.partitions.losses import Loss
 from maitre.posterior import prediction
 from maitre.posterior.commits import COMMIT
-from maitre.posterior.diagnostics import effective_sample_size, split_r_hat
+from maitre.posterior.estimates import CredibleBall, credible_ball, estimate, some_draws
+from maitre.posterior.exchange import as_arviz
+from maitre.posterior.imputation import imputed
 from maitre.posterior.saving import save
-from maitre.posterior.together import certainty, evenly_spaced, similarity
+from maitre.posterior.story import story
+from maitre.posterior.tables import assignments, clusters
+from maitre.posterior.together import affinities, certainty, evenly_spaced, in_order, similarity, stability
+from maitre.posterior.verdict import Verdict, summarised, verdict
 from maitre.states.base import State
 from maitre.states.mixture import MixtureState
 
@@ -45,6 +53,7 @@ class Posterior:
     folder: Path | None = None  # the run folder that holds the draws
     notes: dict[str, Any] = field(default_factory=dict, repr=False)  # what whoever asked for the run wants to find again
     keep_alive: Any = field(default=None, repr=False)  # a temporary folder on which lazily read draws depend
+    found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # answers that were asked for before
 
     def __repr__(self) -> str:
         chains, draws = self.log_joint.shape
@@ -52,7 +61,7 @@ class Posterior:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy or a pickle takes draws along that live in a temporary folder."""
-        state = self.__dict__.copy()
+        state = self.__dict__ | {"found": {}}
         if self.keep_alive is not None:
             state.update(draws=_in_memory(self.draws), later={chain: _in_memory(draws) for chain, draws in self.later.items()}, keep_alive=None, folder=None)
         return state
@@ -97,9 +106,43 @@ class Posterior:
 
     @property
     def best(self) -> Ints:
-        """The drawn partition with the highest log joint."""
+        """The drawn partition with the highest log joint: a typical member of no posterior with many clusters; `point_estimate` is what to report."""
         chain, draw = np.unravel_index(int(np.argmax(self.log_joint)), self.log_joint.shape)
         return np.asarray(self.labels[int(chain), int(draw)], dtype=np.int64)
+
+    def point_estimate(self, loss: str = "vi", parting: float = 1.0, joining: float = 1.0, max_draws: int = 1000, seed: int = 0) -> Ints:
+        """The partition to report: that with the least posterior expected loss, found by a search from many starts over at most `max_draws` draws, evenly spaced.
+
+        `loss` is "vi" (variation of information), "binder" (pairs put wrongly; `parting` two points that belong together may cost another amount than `joining` two
+        that do not), "adjusted_rand" (one minus the adjusted Rand index) or "nvi" (variation of information per joint entropy). Everything reported by default uses "vi".
+
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
+        >>> posterior.point_estimate()
+        array([0, 0, 1, 1])
+        """
+        return self._estimate(Loss(loss, parting, joining), max_draws, seed).labels.copy()
+
+    def _estimate(self, loss: Loss, max_draws: int = 1000, seed: int = 0) -> Any:
+        """The estimate, made once."""
+        key = ("estimate", loss, max_draws, seed)
+        if key not in self.found:
+            self.found[key] = estimate(self, loss, max_draws, seed)
+        return self.found[key]
+
+    def credible_ball(self, level: float = 0.95, loss: str = "vi", centre: Ints | None = None, max_draws: int = 1000) -> CredibleBall:
+        """The draws nearest to the point estimate that hold this share of the posterior: the ball's radius, and the partitions at its edge.
+
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
+        >>> posterior.credible_ball().radius <= posterior.credible_ball(1.0).radius
+        True
+        """
+        return credible_ball(self, self.point_estimate(loss) if centre is None else np.asarray(centre), level, Loss(loss), max_draws)
+
+    def expected_loss(self, labels: Any, loss: str = "vi", parting: float = 1.0, joining: float = 1.0, max_draws: int = 1000) -> float:
+        """What is lost on average over draws by reporting these labels."""
+        return float(Loss(loss, parting, joining).of(canonical(labels), some_draws(self, max_draws)).mean())
 
     def k_probabilities(self) -> dict[int, float]:
         """The posterior of the number of clusters."""
@@ -107,47 +150,120 @@ class Posterior:
         return {int(k): float(c / counts.sum()) for k, c in zip(values, counts, strict=True)}
 
     def diagnostics(self) -> dict[str, dict[str, float]]:
-        """Mean, standard deviation, effective sample size and split-R̂ of K, the log joint and every sampled hyper-parameter."""
-        return {
-            name: {"mean": float(trace.mean()), "sd": float(trace.std()), "ess": effective_sample_size(trace), "r_hat": split_r_hat(trace)}
-            for name, trace in self.traces.items()
-        }
+        """Mean, standard deviation, effective sample size and split-R̂ (rank-normalised, as ArviZ has them) of K, the log joint and every sampled hyper-parameter."""
+        return {name: summarised(trace) for name, trace in self.traces.items()}
 
-    def predict_proba(self, new: Any, max_draws: int = 200) -> Floats:
-        """(points, clusters of `best` + 1): where new points belong; the last column is a cluster not seen.
+    def verdict(self) -> Verdict:
+        """Whether the chains agree and have run long enough: one sentence, and the numbers behind it.
 
-        In each draw a new point has a probability for each of that draw's clusters; it is shared out over the clusters of `best` in the proportion of the members.
-        The average is over at most `max_draws` draws, evenly spaced.
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=200, burn_in=50, chains=2, seed=0, progress=False)
+        >>> posterior.verdict().good
+        True
         """
-        return prediction.predict(self, new, max_draws)[0]
+        if "verdict" not in self.found:
+            self.found["verdict"] = verdict(self)
+        return cast(Verdict, self.found["verdict"])
 
-    def predict(self, new: Any, max_draws: int = 200) -> Ints:
-        """The most probable cluster of `best` for each new point.
+    def predict_proba(self, new: Any, max_draws: int = 200, distances: Any = None) -> Floats:
+        """(points, clusters of the point estimate + 1): where new points belong; the last column is a cluster not seen.
+
+        In each draw a new point has a probability for each of that draw's clusters; it is shared out over the clusters of the point estimate in the proportion of the members.
+        The average is over at most `max_draws` draws, evenly spaced. `distances` (new points × points, dense or sparse) are needed under a distance-dependent prior alone.
+        """
+        return prediction.predict(self, new, max_draws, distances)[0]
+
+    def predict(self, new: Any, max_draws: int = 200, distances: Any = None) -> Ints:
+        """The most probable cluster of the point estimate for each new point.
 
         >>> import maitre as mt
         >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
         >>> posterior.predict([[0.05]]).shape
         (1,)
         """
-        return np.asarray(np.argmax(self.predict_proba(new, max_draws)[:, :-1], axis=1), dtype=np.int64)
+        return np.asarray(np.argmax(self.predict_proba(new, max_draws, distances)[:, :-1], axis=1), dtype=np.int64)
 
-    def log_density(self, new: Any, max_draws: int = 200) -> Floats:
+    def log_density(self, new: Any, max_draws: int = 200, distances: Any = None) -> Floats:
         """log p(x_new | data) of each new point: the predictive density averaged over draws."""
-        return prediction.predict(self, new, max_draws)[1]
+        return prediction.predict(self, new, max_draws, distances)[1]
 
     def certainty(self, reference: Ints | None = None, max_draws: int = 200) -> Floats:
-        """For each point the share of its mates in a partition (by default `best`) that sit with it, averaged over draws; for one without mates, how often it is alone."""
-        return certainty(self, self.best if reference is None else np.asarray(reference, dtype=np.int64), max_draws)
+        """For each point the share of its mates in a partition (by default the point estimate) that sit with it, averaged over draws; for one without mates, how often it is alone."""
+        return certainty(self, self._reference(reference), max_draws)
 
-    def similarity(self, max_draws: int = 200) -> Floats:
-        """(n, n): how often two points share a cluster.
+    def affinities(self, reference: Ints | None = None, max_draws: int = 200) -> Floats:
+        """(n, clusters): the share of each cluster of a partition (by default the point estimate) that sits with the point, averaged over draws; its own cluster without itself."""
+        return affinities(self, self._reference(reference), max_draws)
+
+    def stability(self, reference: Ints | None = None, max_draws: int = 200) -> Floats:
+        """For each cluster of a partition (by default the point estimate) its Jaccard overlap with the nearest cluster of a draw, averaged over draws: 1 if it is always there as it is."""
+        return stability(self, self._reference(reference), max_draws)
+
+    def _reference(self, labels: Ints | None) -> Ints:
+        return self.point_estimate() if labels is None else np.asarray(labels, dtype=np.int64)
+
+    def clusters(self, level: float = 0.95, max_draws: int = 200) -> Any:
+        """A table with a row for each cluster of the point estimate, the largest first: size, share, certainty, stability, its most typical point, and what its columns are like,
+        numbers with an interval that holds a share `level` of the draws.
+
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
+        >>> posterior.clusters()["size"].tolist()
+        [2, 2]
+        """
+        return clusters(self, level, max_draws)
+
+    def assignments(self, max_draws: int = 200) -> Any:
+        """A table with a row for each point: its cluster in the point estimate, how sure that is, the cluster it would be in otherwise, and how much of that sits with it.
+
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
+        >>> posterior.assignments()["cluster"].tolist()
+        [0, 0, 1, 1]
+        """
+        return assignments(self, max_draws)
+
+    def similarity(self, max_draws: int = 200, points: Any = None) -> Floats:
+        """(n, n): how often two points share a cluster; of more than 20,000 points, only for some of them (`points`), such as `typical_points(2000)`.
 
         >>> import maitre as mt
         >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
         >>> posterior.similarity().shape
         (4, 4)
         """
-        return similarity(self, max_draws)
+        return similarity(self, max_draws, points)
+
+    def typical_points(self, at_most: int) -> Ints:
+        """At most so many points in an order for display: cluster by cluster of the point estimate, the largest first, and within a cluster the surest first."""
+        return in_order(self.point_estimate(), self.certainty(), whole_number("at_most", at_most, least=1))
+
+    def without_first(self, n: int) -> Posterior:
+        """The posterior without the first n draws of each chain, as if they had been burn-in; it cannot be resumed, the whole one can."""
+        burn_in = int(self.settings.get("burn_in") or 0) + n * int(self.settings.get("thin") or 1)
+        kept = {name: np.asarray(values[:, n:]) for name, values in self.draws.items()}
+        settings = self.settings | {"burn_in": burn_in, "draws": self.log_joint.shape[1] - n}
+        return replace(self, draws=kept, settings=settings, checkpoints=[], later={}, chain_settings={}, folder=None, found={})
+
+    def to_arviz(self) -> Any:
+        """ArviZ's `InferenceData` with the number of clusters, sampled hyper-parameters and, in `sample_stats`, the log joint as `lp`: pip install 'maitre[arviz]'.
+
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=20, burn_in=20, chains=2, progress=False)
+        >>> data = posterior.to_arviz()                                          # doctest: +SKIP
+        """
+        return as_arviz(self)
+
+    def impute(self, new: Any = None, level: float = 0.95, max_draws: int = 50) -> Any:
+        """A table with a row for each missing cell of the data, or of `new` rows with gaps: the expected number or the most probable value, with its probability or an
+        interval of this level. So some columns are predicted from the others. Needs a `Product`, the family of tables with gaps.
+
+        >>> import maitre as mt, numpy as np
+        >>> x = [[0.0, 1.0], [0.1, 1.1], [0.2, 0.9], [9.0, 5.0], [9.1, np.nan], [9.2, 5.1]]
+        >>> posterior = mt.sample(x, draws=50, burn_in=50, chains=1, progress=False)
+        >>> posterior.impute()[["row", "column"]].values.tolist()
+        [[4, 'column 1']]
+        """
+        return imputed(self, new, level, max_draws)
 
     def state_at(self, chain: int, draw: int) -> State:
         """The state of one draw, with everything that follows from it."""
@@ -160,15 +276,15 @@ class Posterior:
             raise ValueError(f"{str(path)!r} exists and is not a saved result: give another name")
         save(self, target, store_data)
 
+    def story(self) -> str:
+        """In a sentence or two: the partition reported, how many clusters there are in the draws, and where these do not agree, why."""
+        return story(self)
+
     def summary(self) -> str:
-        """A few lines to read: clusters found, the posterior of K, diagnostics."""
-        sizes = np.bincount(self.best)
+        """A few lines to read: the clusters to report, the posterior of K, whether the chains agree."""
         chains, draws = self.log_joint.shape
         lines = [f"{self.model.n} points, {chains} chain{'s' * (chains != 1)} × {draws} draws"]
-        lines.extend([f"family: {self.model.family.in_one_line()}", f"prior: {self.model.prior.in_one_line()}"])
-        probable = sorted(self.k_probabilities().items(), key=lambda item: -item[1])[:5]
-        lines.append("number of clusters: " + ", ".join(f"{k} ({p:.0%})" for k, p in probable))
-        lines.append(f"best draw: {len(sizes)} clusters of sizes {', '.join(map(str, np.sort(sizes)[::-1][:20]))}{' …' if len(sizes) > 20 else ''}")
+        lines.extend([f"family: {self.model.family.in_one_line()}", f"prior: {self.model.prior.in_one_line()}", self.story(), self.verdict().sentence])
         for name, row in self.diagnostics().items():
             lines.append(f"{name:>24}: mean {row['mean']:.4g}, sd {row['sd']:.3g}, effective draws {row['ess']:.0f}, R̂ {row['r_hat']:.3f}")
         if self.elbo is not None:

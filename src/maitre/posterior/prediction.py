@@ -4,13 +4,17 @@ Given one draw with clusters c and K of them, a new point joins c with probabili
 ∝ V(n+1, K+1) W(1) p(x). Divided by V(n, K) the sum of these is the predictive density p(x | draw). Given the new point, draws count in proportion to that density:
 
     p(x | data) = mean of p(x | draw),    p(cluster | x, data) = mean of p(cluster, x | draw) / p(x | data).
+
+Under a distance-dependent prior the weights are Σ_{j in c} f(d_j) and the concentration, from the new point's distances: exact if new points come after the others
+(`sequential`); otherwise the others' links to the new point, of which nothing is known, are left out.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
+from scipy import sparse
 
 from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import log_predictive_all
@@ -20,6 +24,8 @@ from maitre.numerics.compilation import kernel
 from maitre.numerics.elementary import fast_exp
 from maitre.posterior.together import evenly_spaced
 
+_KEPT_BYTES = 512 * 2**20
+
 if TYPE_CHECKING:
     from maitre.posterior.posterior import Posterior
 
@@ -28,16 +34,20 @@ if TYPE_CHECKING:
 def score_new(s: Any, log_prior: Floats, share: Floats, weights: Floats, highest: Floats, totals: Floats) -> None:
     """For every point of s, totals[i, c] += p(x_i, reference cluster c | draw) in units of exp(highest[i]), the largest density so far.
 
-    log_prior[k] is the log prior weight of slot k (the last one: a new cluster); share[k, c] the share of slot k's members that are in reference cluster c.
+    log_prior[·, k] is the log prior weight of slot k (the last one: a new cluster), in one row for all points or a row for each; share[k, c] the share of slot k's members
+    that are in reference cluster c.
     """
-    n_slots = len(log_prior)
+    n_slots, n_rows = log_prior.shape[1], log_prior.shape[0]
     for i in range(len(totals)):
+        row = i if n_rows > 1 else 0
         for k in range(n_slots):
-            weights[k] = log_prior[k]
+            weights[k] = log_prior[row, k]
         log_predictive_all(s, i, n_slots, weights)
         top = weights[0]
         for k in range(n_slots):
             top = max(top, weights[k])
+        if top == -np.inf:
+            continue
         if top > highest[i]:
             factor = fast_exp(highest[i] - top)
             for c in range(share.shape[1]):
@@ -50,27 +60,93 @@ def score_new(s: Any, log_prior: Floats, share: Floats, weights: Floats, highest
                     totals[i, c] += weight * share[k, c]
 
 
-def predict(posterior: Posterior, new: Any, max_draws: int) -> tuple[Floats, Floats]:
-    """Probabilities of the reference clusters (and of a new one) and log densities, averaged over draws."""
+class Draw(NamedTuple):
+    """A draw as predictions need it: its state, and where the members of its clusters are in the reported partition."""
+
+    state: Any
+    share: Floats  # (clusters + 1, reported clusters + 1)
+
+
+def draws_for(posterior: Posterior, max_draws: int) -> list[Draw]:
+    """Evenly spaced draws, made once and kept if they take little room."""
+    key = ("draws for predictions", whole_number("max_draws", max_draws, least=1))
+    if key not in posterior.found:
+        chosen = [_draw(posterior, chain, draw) for chain, draw in evenly_spaced(posterior.log_joint.shape, max_draws)]
+        if sum(_bytes(draw) for draw in chosen) > _KEPT_BYTES:
+            return chosen
+        posterior.found[key] = chosen
+    return cast("list[Draw]", posterior.found[key])
+
+
+def _draw(posterior: Posterior, chain: int, draw: int) -> Draw:
+    state: Any = posterior.state_at(chain, draw)
+    reference = posterior.point_estimate()
+    labels, n_clusters, n_reference = state.canonical_labels(), state.n_clusters, int(reference.max()) + 1
+    share = np.zeros((n_clusters + 1, n_reference + 1))
+    np.add.at(share, (labels, reference), 1.0)
+    share[:n_clusters] /= np.bincount(labels, minlength=n_clusters)[:, None]
+    share[n_clusters, n_reference] = 1.0
+    return Draw(state, share)
+
+
+def _bytes(draw: Draw) -> int:
+    """Roughly what a draw holds beside the data."""
+    owned = {id(array) for array in _arrays(draw.state.model.encoded)}
+    arrays = [array for array in _arrays(tuple(draw.state.statistics)) if id(array) not in owned]
+    return sum(int(getattr(array, "nbytes", 0)) for array in arrays) + draw.share.nbytes + 16 * draw.state.model.n
+
+
+def _arrays(value: Any) -> list[Any]:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else None
+    return [value] if parts is None else [array for part in parts for array in _arrays(part)]
+
+
+def predict(posterior: Posterior, new: Any, max_draws: int, distances: Any = None) -> tuple[Floats, Floats]:
+    """Probabilities of the reported clusters (and of a new one) and log densities, averaged over draws."""
     model = posterior.model
-    if not hasattr(posterior.state, "log_weights_of_a_new_point"):
-        raise ValueError(
-            f"predictions need a prior that says where a new point may sit; {type(model.prior).__name__} does not know its distances to the others: put the new points among the data and sample again"
-        )
     if not isinstance(model.family, ConjugateFamily):
         raise ValueError(f"predictions need the closed marginals of a conjugate family; {type(model.family).__name__} has none")
-    chosen = evenly_spaced(posterior.log_joint.shape, whole_number("max_draws", max_draws, least=1))
+    by_distance = not hasattr(posterior.state, "log_weights_of_a_new_point")
+    if by_distance and not hasattr(posterior.state, "links"):
+        raise ValueError(f"{type(model.prior).__name__} does not say where a new point may sit")
+    if by_distance and distances is None:
+        raise ValueError(
+            f"where a new point sits depends on its distances to the others under {type(model.prior).__name__}: give them as distances=, a matrix with a row per new point and a column per point, or sparse with candidates only"
+        )
+    if not by_distance and distances is not None:
+        raise ValueError(f"distances are given, and {type(model.prior).__name__} knows of none: leave them out")
     encoded, n_new = model.encoded_alike(new)
-    reference = posterior.best
-    n_reference = int(reference.max()) + 1
-    highest, totals = np.full(n_new, -np.inf), np.zeros((n_new, n_reference + 1))
-    for chain, draw in chosen:
-        state: Any = posterior.state_at(chain, draw)
-        labels, n_clusters = state.canonical_labels(), state.n_clusters
-        share = np.zeros((n_clusters + 1, n_reference + 1))
-        np.add.at(share, (labels, reference), 1.0)
-        share[:n_clusters] /= state.sizes[:n_clusters, None]
-        share[n_clusters, n_reference] = 1.0
-        score_new(state.reading(encoded), state.log_weights_of_a_new_point(), share, np.zeros(n_clusters + 1), highest, totals)
+    candidates = _candidates(distances, n_new, model.n) if by_distance else None
+    draws = draws_for(posterior, max_draws)
+    highest, totals = np.full(n_new, -np.inf), np.zeros((n_new, draws[0].share.shape[1]))
+    for state, share in draws:
+        log_prior = state.log_weights_of_a_new_point()[None] if candidates is None else _log_weights(state, candidates)
+        score_new(state.reading(encoded), log_prior, share, np.zeros(log_prior.shape[1]), highest, totals)
     density = totals.sum(axis=1)
-    return totals / density[:, None], highest + np.log(density / len(chosen))
+    return totals / density[:, None], highest + np.log(density / len(draws))
+
+
+def _candidates(distances: Any, n_new: int, n: int) -> Any:
+    """Distances from each new point to those it may link to, sparse; dense ones may be infinite."""
+    if sparse.issparse(distances):
+        found = sparse.csr_array(distances, dtype=np.float64)
+    else:
+        dense = np.atleast_2d(np.asarray(distances, dtype=np.float64))
+        kept = np.isfinite(dense)
+        found = sparse.csr_array((dense[kept], np.nonzero(kept)), shape=dense.shape)
+    if found.shape != (n_new, n):
+        raise ValueError(f"distances have shape {found.shape}; expected ({n_new}, {n}): a row per new point and a column per point of the data")
+    if len(found.data) and not found.data.min() >= 0.0:
+        raise ValueError(f"a distance is {found.data.min()}; expected numbers of at least 0")
+    return found
+
+
+def _log_weights(state: Any, candidates: Any) -> Floats:
+    """(new points, clusters + 1): log of Σ_{j in c} f(d_j) for each cluster and, last, of the concentration, normalised (Blei & Frazier 2011)."""
+    labels, n_clusters = state.canonical_labels(), state.n_clusters
+    rows = np.repeat(np.arange(candidates.shape[0]), np.diff(candidates.indptr))
+    weights = np.zeros((candidates.shape[0], n_clusters + 1))
+    np.add.at(weights, (rows, labels[candidates.indices]), np.exp(state.prior.decay.log_weight(candidates.data)))
+    weights[:, -1] = state.prior.concentration
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.log(weights, out=np.full(weights.shape, -np.inf), where=weights > 0.0)

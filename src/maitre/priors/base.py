@@ -21,6 +21,10 @@ class Prior(Parametrised):
     def check_size(self, n: int) -> None:
         """A `ValueError` if the prior is not one for n points."""
 
+    def for_points(self, n: int) -> Prior:
+        """The prior with what depends on the number of points filled in."""
+        return self
+
 
 class GibbsTypePrior(Prior, ABC):
     """A prior of the form V(n, K) ∏ W(|c|) (core of every collapsed sampler here).

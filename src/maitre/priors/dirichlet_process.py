@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
+from maitre.numerics.arguments import number
 from maitre.numerics.arrays import Floats
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.factorials import digamma_rise, log_rising
@@ -23,16 +24,38 @@ _log_w: Floats = np.zeros(1)  # does not depend on α: one table for all chains,
 
 @dataclass(frozen=True)
 class DirichletProcess(GibbsTypePrior):
-    """Dirichlet process with the given concentration: about α log(1 + n/α) clusters a priori.
+    """Dirichlet process with the given concentration: about α log(1 + n/α) clusters a priori. Or say how many clusters you expect of all points: the concentration
+    follows, when the number of points is known.
 
     >>> import maitre as mt
     >>> mt.priors.DirichletProcess(concentration=mt.Gamma(1, 1))     # sampled (the default)
     DirichletProcess(concentration=Gamma(shape=1, rate=1))
+    >>> prior = mt.priors.DirichletProcess(expected_clusters=5).for_points(100)
+    >>> round(float(sum(prior.concentration / (prior.concentration + i) for i in range(100))), 6)
+    5.0
     """
 
     concentration: Hyperparameter = Gamma(1.0, 1.0)
+    expected_clusters: float | None = field(default=None, repr=False)
 
     POSITIVE = ("concentration",)
+
+    def for_points(self, n: int) -> DirichletProcess:
+        """With the concentration α at which n points are expected in so many clusters: Σ_i α / (α + i) over i < n, which rises with α."""
+        if self.expected_clusters is None:
+            return self
+        wanted = number("expected_clusters", self.expected_clusters, above=1.0)
+        if wanted >= n:
+            raise ValueError(f"DirichletProcess: expected_clusters is {self.expected_clusters!r} for {n} points; expected fewer clusters than points")
+        low, high = math.log(1e-12), math.log(1e12)
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            alpha = math.exp(middle)
+            low, high = (middle, high) if alpha * float(digamma_rise(alpha, n)) < wanted else (low, middle)
+        return DirichletProcess(math.exp(0.5 * (low + high)))
+
+    def describe(self) -> dict[str, Any]:
+        return {name: value for name, value in super().describe().items() if name != "expected_clusters" or value is not None}
 
     def log_v(self, n: int, k: npt.NDArray[np.int64]) -> Floats:
         alpha = float(self.concentration)  # type: ignore[arg-type]
