@@ -60,7 +60,7 @@ class Corpus:
         """Names of the words: their numbers, where they have no others."""
         return [f"word {w}" for w in range(self.counts.shape[1])] if self.vocabulary is None else self.vocabulary
 
-    def trimmed(self, stop_words: Iterable[str] = (), min_documents: int = 1, min_count: int = 1) -> Corpus:
+    def trimmed(self, stop_words: Iterable[str] = (), min_documents: int = 0, min_count: int = 0) -> Corpus:
         """Without stop words, words that are in too few documents, and rare ones. Documents stay, even if nothing is left of them."""
         stop = set(stop_words)
         if stop and self.vocabulary is None:
@@ -84,13 +84,13 @@ def read_corpus(
     column: str | None = None,
     stop_words: str | None = None,
     min_documents: int | None = None,
-    min_count: int = 1,
+    min_count: int = 0,
 ) -> Corpus:
     """The corpus in a file or folder.
 
     `vocabulary` names a file with a word per line: the names of the columns of counts or, for texts, the words to look for. `column` is the column of a table that holds
-    texts. `stop_words` is "english" (the default for texts), "none" (the default for counts), or a file with a word per line; `min_documents` is 2 for texts by default,
-    else 1.
+    texts. `stop_words` is "english" (the default for texts without a vocabulary), "none" (the default for others), or a file with a word per line; `min_documents` is 2
+    for texts without a vocabulary, else 0.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "corpus.ldac"
@@ -104,9 +104,9 @@ def read_corpus(
         raise FileNotFoundError(f"there is no file '{path}'; expected a corpus ({FORMATS}): check the path")
     words = None if vocabulary is None else _lines_of_words(vocabulary)
     corpus = _read(path, words, column)
-    stop = _stop_words((ENGLISH if corpus.is_text else NONE) if stop_words is None else stop_words)
-    least = (2 if corpus.is_text and words is None else 1) if min_documents is None else min_documents
-    return corpus.trimmed(stop, least, min_count) if stop or least > 1 or min_count > 1 else corpus
+    open_vocabulary = corpus.is_text and words is None
+    stop = _stop_words((ENGLISH if open_vocabulary else NONE) if stop_words is None else stop_words)
+    return corpus.trimmed(stop, (2 if open_vocabulary else 0) if min_documents is None else min_documents, min_count)
 
 
 def _read(path: Path, words: list[str] | None, column: str | None) -> Corpus:
@@ -124,7 +124,8 @@ def _read(path: Path, words: list[str] | None, column: str | None) -> Corpus:
     if kind in (".csv", ".tsv", ".parquet"):
         return _of_table(path, words, column)
     if kind in (".npz", ".npy"):
-        _check_range(path)
+        if kind == ".npz":
+            _check_range(path)
         return _with_words(read_table(path), words)
     raise ValueError(f"'{path}' has the extension '{kind}'; expected a corpus: {FORMATS}")
 
@@ -132,7 +133,7 @@ def _read(path: Path, words: list[str] | None, column: str | None) -> Corpus:
 def _check_range(path: Path) -> None:
     """A `ValueError` if a sparse matrix has a word beyond its last column, for which the reader has no words of its own."""
     with suppress(OSError, KeyError, EOFError, zipfile.BadZipFile), np.load(path, allow_pickle=False) as arrays:
-        if not isinstance(arrays, np.ndarray) and bytes(arrays["format"]) == b"csr":
+        if bytes(arrays["format"]) == b"csr":
             words, n_words = arrays["indices"], int(arrays["shape"][1])
             bad = np.flatnonzero((words < 0) | (words >= n_words))
             if len(bad):

@@ -28,7 +28,7 @@ from maitre.states.franchise import FranchiseState, LabelledFranchiseState
 
 _MANY, _SOME, _EARLY = 20, 5, 300  # splits and merges in an iteration: early ones, and others
 _OFTEN = 200_000  # points that are seated at tables in every iteration
-_HELD = 10  # sweeps of burn-in before γ and η are sampled: from a rough start they would go astray, and not come back soon
+HELD = 10  # sweeps of burn-in before γ and η are sampled: from a rough start they would go astray, and not come back soon
 
 
 class Served(NamedTuple):
@@ -126,7 +126,7 @@ class FranchiseMove(Move):
 
     def step(self, state: FranchiseState, rng: RngState) -> Report:
         self.iteration += 1
-        held = self._burning and self.iteration <= _HELD
+        held = self._burning and self.iteration <= HELD
         served, report = self.redraw(state, self.how_many(state.model.n), rng)
         self.draw_weights(state, served, rng, held)
         if state.model.family.hyperpriors() and not held:
