@@ -98,7 +98,7 @@ class FranchiseMove(Move):
     """New labels given the weights (`redraw`), then concentrations and weights given the tables, then the family's hyper-parameters.
 
     `proposals` is how many splits and merges of whole tables (`maitre.moves.dishes`) there are in an iteration; left None, 20 in the first 300 iterations and 5 after
-    that, for very many points in fewer iterations and then more. `keep_labels`: draws keep the label of every point.
+    that; for very many points 5 on average, in some iterations all at once. `keep_labels`: draws keep the label of every point.
     """
 
     state = FranchiseState
@@ -146,4 +146,4 @@ class FranchiseMove(Move):
         if self.proposals is not None:
             return self.proposals
         every = 1 + n // _OFTEN
-        return every * (_MANY if self.iteration <= _EARLY else _SOME) if self.iteration % every == 0 else 0
+        return every * (_MANY if every == 1 and self.iteration <= _EARLY else _SOME) if self.iteration % every == 0 else 0
