@@ -15,7 +15,7 @@ import numpy as np
 
 from maitre.chains.run import Conditions, new_run, posterior_of, resumed_run
 from maitre.chains.settings import Settings, seconds
-from maitre.data.groups import as_groups
+from maitre.data.groups import GroupedRows, as_groups
 from maitre.data.rows import as_data
 from maitre.engines.sharing import ENGINES
 from maitre.families.base import Family
@@ -140,6 +140,7 @@ def sample_groups(
     seed: int = 0,
     init: Any = "auto",
     keep_labels: bool = False,
+    own: bool = False,
     engine: str = "threads",
     store: str | Path | None = None,
     progress: bool = True,
@@ -155,11 +156,13 @@ def sample_groups(
     family : component model of the points of a pair, as in `maitre.sample`; of words `Words(concentration)` or `DirichletMultinomial(concentration)`, by default with a
         concentration that is sampled.
     top, group : the concentrations α of the common measure and γ of the groups around it; numbers are fixed, priors are sampled (by default Gamma(1, 1)).
-    moves : "direct".
+    moves : "direct" (the fastest on one core), "documents" (all groups at once, on several threads), "tables" (the Chinese restaurant franchise), or
+        `maitre.moves.Superclusters` (clusters dealt to virtual processors).
     draws, burn_in : iterations kept and dropped, per chain; by default 40 million and 200 million visits to points, between 20 or 50 and 1000 iterations.
     init : "auto" puts the points into clusters at random: of words half as many as there are documents, at most 800. Few clusters are hard to part later, and many merge by
         themselves. Otherwise "one", "random:K", or one label per point (words: document by document, by word within a document).
     keep_labels : whether draws keep the cluster of every point.
+    own : whether every group has a γ of its own, with the prior `group`; else they have one in common.
     thin, chains, seed, engine, store, progress, time_budget, threads, store_data : as in `maitre.sample`.
 
     >>> import maitre as mt
@@ -168,7 +171,29 @@ def sample_groups(
     (2, 10)
     """
     rows = as_groups(groups)
+    settings = group_settings(rows, moves, draws, burn_in, thin, chains, seed, init, keep_labels)
+    conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress), _folder(store), truth("store_data", store_data))
+    return cast(GroupPosterior, sample_model(group_model(rows, family, top, group, own), settings, conditions))
+
+
+def group_model(rows: GroupedRows, family: Any, top: Hyperparameter = _ONE, group: Hyperparameter = _ONE, own: bool = False) -> Model:
+    """The model of points in groups."""
     family = as_family(family, rows.rows) if rows.n_words is None else _of_words(family, rows.n_words)
+    return Model.of(rows, family, HierarchicalDirichletProcess(top, group, own))
+
+
+def group_settings(
+    rows: GroupedRows,
+    moves: Any = "direct",
+    draws: int | None = None,
+    burn_in: int | None = None,
+    thin: int = 1,
+    chains: int = 2,
+    seed: int = 0,
+    init: Any = "auto",
+    keep_labels: bool = False,
+) -> Settings:
+    """The settings of `sample_groups`, with what was left open filled in."""
     n_clusters = _CLUSTERS_AT_FIRST if rows.n_words is None else int(np.clip(rows.n_groups // 2, 10, _MOST_TOPICS_AT_FIRST))
     moves = "direct" if isinstance(moves, str) and moves.strip() == "auto" else moves
     if truth("keep_labels", keep_labels):
@@ -176,7 +201,7 @@ def sample_groups(
         moves = [type(move)(**(options | {"keep_labels": True})) if "keep_labels" in options else move for move, options in parts]
     if not isinstance(init, str) and rows.order is not None and np.shape(init) == (rows.n,):
         init = np.asarray(init)[rows.order]
-    settings = Settings(
+    return Settings(
         moves,
         int(np.clip(_VISITS_KEPT // rows.n, 20, 1000)) if draws is None else draws,
         int(np.clip(_VISITS_DROPPED // rows.n, 50, 1000)) if burn_in is None else burn_in,
@@ -185,8 +210,6 @@ def sample_groups(
         seed,
         f"random:{n_clusters}" if isinstance(init, str) and init == "auto" else init,
     )
-    conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress), _folder(store), truth("store_data", store_data))
-    return cast(GroupPosterior, sample_model(Model.of(rows, family, HierarchicalDirichletProcess(top, group)), settings, conditions))
 
 
 def _of_words(family: Any, n_words: int) -> Words:

@@ -43,6 +43,28 @@ def test_a_clone_draws_the_same(pipeline, texts):
     np.testing.assert_array_equal(again.components_, pipeline[-1].components_)
 
 
+def test_a_warm_start_goes_on_bit_for_bit(pipeline, texts):
+    counts = pipeline[0].transform(texts)
+    options = {"burn_in": 20, "random_state": 0}
+    topics = mt.HDPTopics(draws=4, warm_start=True, **options).fit(counts).fit(counts)
+    whole = mt.HDPTopics(draws=8, **options).fit(counts)
+    np.testing.assert_array_equal(topics.posterior_.log_joint, whole.posterior_.log_joint)
+    np.testing.assert_array_equal(topics.components_, whole.components_)
+    assert topics.fit(counts[:20]).posterior_.log_joint.shape == (1, 4)  # other documents, another fit
+
+
+def test_new_documents_are_alike_and_probable(pipeline, texts):
+    vectorizer, topics = pipeline[0], pipeline[-1]
+    new = vectorizer.transform(["cat dog goat cow", "rain snow sun wind", "cat rain dog snow"])
+    similar = topics.similarity(new)
+    assert similar.shape == (3, 40)
+    assert similar[0, 1::2].mean() > 3 * similar[0, ::2].mean()
+    assert topics.similarity().shape == (40, 40)
+    density = topics.log_density(new)
+    assert density[0] == pytest.approx(np.log(0.5) + 4 * np.log(1 / 6), abs=1.5)
+    assert density[2] < density[0]
+
+
 @pytest.mark.parametrize(("counts", "message"), [([[0.5, 1.0]], "whole numbers"), ([[-1, 2]], "Negative values")])
 def test_counts_that_are_none_are_an_error(counts, message):
     with pytest.raises(ValueError, match=message):

@@ -17,8 +17,9 @@ from maitre.moves import dishes as dish_moves
 from maitre.moves.dishes import Seats, move_dishes, seated
 from maitre.moves.franchise import Served
 from maitre.moves.pairs import fill_members
+from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Gamma
-from maitre.numerics.prefix import LANES, add_lanes, pick_other
+from maitre.numerics.prefix import STRIDE, add_lanes, pick_other
 from maitre.numerics.rng import stream
 from maitre.partitions.labels import canonical
 from maitre.posterior.completion import folded_in, perplexity
@@ -113,7 +114,7 @@ def sweep_any(state, rng):
         np.array([state.rest]),
         np.zeros(2, dtype=np.int64),
     )
-    arrays = (state.starts, state.labels, state.sizes, state.beta, rest, *served, float(state.prior.top), state.gammas, place, rng)
+    arrays = (np.arange(state.n_groups), state.starts, state.labels, state.sizes, state.beta, rest, *served, float(state.prior.top), state.gammas, place, rng)
     assert state.run(direct.sweep_points, *arrays)
     state.rest = float(rest[0])
     state.touched()
@@ -157,17 +158,52 @@ def test_draws_with_a_concentration_of_each_groups_own():
         assert distance_in_errors(np.array([float(statistic(row)) for row in labels]), expected) < 4.0
 
 
-def by_move(move, n, model=None):
-    """The numbers of clusters after n steps of a move."""
+def followed(move, n, model=None):
+    """The partitions after n steps of a move, a row each, and γ."""
     model = of_words(HierarchicalDirichletProcess(1.0, 1.3)) if model is None else model
     move, state, rng = move.fitted_to(model), FranchiseState(model, np.zeros(model.n, dtype=int)), stream(3)
     move.check(model)
-    found = np.empty(n)
+    labels, gammas = np.empty((n, model.n), dtype=int), np.empty(n)
     for t in range(n):
         move.step(state, rng)
-        found[t] = state.n_clusters
+        labels[t], gammas[t] = state.canonical_labels(), state.gammas[0]
     state.audit()
-    return found
+    return labels, gammas
+
+
+def by_move(move, n, model=None):
+    """The numbers of clusters after n steps of a move."""
+    return followed(move, n, model)[0].max(axis=1) + 1.0
+
+
+# α, γ, and of the posterior of DOCUMENTS the means of K and γ, and how often tokens 0 and 1, 0 and 3, 2 and 4, 0 and 5 are together
+SETTINGS = [
+    (1.0, Gamma(1.0, 1.0), (2.12192006, 1.17687746, 0.8219094, 0.54643654, 0.52451268, 0.39705023)),
+    (2.0, Gamma(2.0, 1.0), (2.86589021, 2.22010952, 0.66868579, 0.3991828, 0.37355791, 0.22452346)),
+    (1.0, 1.3, (2.28811851, 1.3, 0.77534047, 0.54630413, 0.5201536, 0.3626914)),
+    (1.0, Gamma(3.0, 2.0), (2.28999511, 1.59650064, 0.77141306, 0.54764406, 0.52199541, 0.3659647)),
+]
+MOVES = {
+    "direct": mt.moves.Direct(0),
+    "tables": mt.moves.Tables(0),
+    "documents": mt.moves.Documents(0.5, 0),
+    "dishes": mt.moves.Direct(3),
+    "P = 2": mt.moves.Superclusters(2),
+    "P = 3": mt.moves.Superclusters(3),
+    "P = 2, tables": mt.moves.Superclusters(2, "tables"),
+    "P = 3, tables": mt.moves.Superclusters(3, "tables"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: f"{setting[0]}, {setting[1]}")
+@pytest.mark.parametrize("name", MOVES)
+def test_every_move_in_every_setting(name, setting):
+    top, group, expected = setting
+    labels, gammas = followed(MOVES[name], 30_000, of_words(HierarchicalDirichletProcess(top, group)))
+    together = [labels[:, i] == labels[:, j] for i, j in ((0, 1), (0, 3), (2, 4), (0, 5))]
+    for trace, mean in zip((labels.max(axis=1) + 1.0, gammas, *together), expected, strict=True):
+        assert distance_in_errors(trace.astype(float), mean) < 4.5 if trace.std() > 0 else trace[0] == mean
 
 
 @pytest.mark.parametrize(
@@ -401,15 +437,24 @@ def test_slots_that_run_out_in_the_middle_of_a_sweep(sweep):
     assert served.in_group.sum() == served.of_cluster.sum()
 
 
+@compiled
+def add_up(factors, row, base, sums):
+    return add_lanes(factors, row, base, sums)
+
+
 # -- the parts --------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_picking_by_lanes_finds_every_place_in_proportion():
+@pytest.mark.parametrize("counts", [np.float32, np.uint16])
+def test_picking_by_lanes_finds_every_place_in_proportion(counts):
     rng = np.random.default_rng(0)
-    factors, row = rng.random(3 * LANES).astype(np.float32), rng.integers(0, 4, 3 * LANES).astype(np.float32)
+    factors, row = rng.random(2 * STRIDE).astype(np.float32), rng.integers(0, 4, 2 * STRIDE).astype(counts)
     factors[[3, 20, 47]] = 0.0
     sums, own = np.empty_like(factors), 21
-    total = add_lanes(factors, row, np.float32(0.5), sums)
+    total = add_up(factors, row, np.float32(0.5), sums)
+    by_hand = np.empty_like(sums)
+    add_lanes(factors, row, np.float32(0.5), by_hand)
+    np.testing.assert_allclose(sums, by_hand, rtol=1e-6)
     products = factors * (row + np.float32(0.5))
     assert total == pytest.approx(products.sum(), rel=1e-6)
     grid = (np.arange(200_000) + 0.5) / 200_000 * (total - products[own])

@@ -10,6 +10,8 @@ import pytest
 
 import maitre as mt
 from maitre.posterior.folder import RunFolder, locked, read_run
+from maitre.posterior.stored import ArrayWriter, StoredArray, create_array
+from maitre.states.base import Variable
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame({"x": RNG.normal(size=30), "kind": RNG.choice(["a", "b"], 30)})
@@ -218,3 +220,18 @@ def test_links_are_kept_in_the_draws(tmp_path):
 def test_draws_on_disk_are_indexed_like_an_array(run, key):
     _, posterior = run
     np.testing.assert_array_equal(posterior.labels[key], np.asarray(posterior.labels)[key])
+
+
+def test_a_chain_that_is_done_can_be_read_after_another_has_more_clusters(tmp_path):
+    variable = Variable("weights", "cluster")
+    create_array(tmp_path, variable, 3, 2, 10)
+    writer = ArrayWriter(tmp_path, variable, [0, 0, 0])
+    for chain, width in enumerate((5, 40, 17)):
+        for draw in range(2):
+            writer.keep(chain, draw, np.full(width, 10.0 * chain + draw))
+        writer.write(chain)
+    found = StoredArray(tmp_path / "weights", [0, 1, 2], 2, (40,))[:]
+    assert found.shape == (3, 2, 40)
+    for chain, width in enumerate((5, 40, 17)):
+        np.testing.assert_array_equal(found[chain, 1, :width], 10.0 * chain + 1)
+        assert np.isnan(found[chain, :, width:]).all()

@@ -1,10 +1,14 @@
 """What comes back from sampling groups, how it is stored, and what is said about input that is none."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import maitre as mt
+from maitre.numerics.rng import stream
+from maitre.posterior.documents import log_estimates
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +131,43 @@ def test_input_that_is_no_corpus_is_an_error(groups, message):
 def test_documents_of_another_vocabulary_are_an_error(hdp):
     with pytest.raises(ValueError, match="the model was fitted to 12"):
         hdp.perplexity(np.ones((2, 5), dtype=int))
+
+
+def test_the_log_density_of_a_document_is_that_of_all_ways_to_deal_out_its_words():
+    """By enumeration: p(w) = Σ_z ∏ φ_{z_n w_n} (a_{z_n} + n_{z_n}) / (Σa + n − 1)."""
+    phi, a, words = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]), np.array([0.6, 0.4]), np.array([0, 2, 1, 2])
+    exact = 0.0
+    for z in product(range(2), repeat=4):
+        value, urn = 1.0, a.copy()
+        for n, (k, w) in enumerate(zip(z, words, strict=True)):
+            value *= phi[k, w] * urn[k] / (a.sum() + n)
+            urn[k] += 1.0
+        exact += value
+    rng, one, found = stream(0), np.empty(2), np.empty((4_000, 2))
+    for t in range(len(found)):
+        log_estimates(np.ascontiguousarray(phi.T), a, np.array([0, 2, 1, 2, 1]), np.array([0, 4, 5]), rng, one)
+        found[t] = np.exp(one)
+    np.testing.assert_allclose(found[:, 1], a @ phi[:, 1] / a.sum(), rtol=1e-12)  # one word: no chance is left
+    assert abs(found[:, 0].mean() - exact) < 4.0 * found[:, 0].std() / np.sqrt(len(found))
+
+
+def test_topics_are_matched_to_themselves_and_similarities_are_probabilities(hdp):
+    chain, draw = hdp.best_draw
+    partners, overlap = hdp.matched_topics(chain, draw, (chain, draw))
+    np.testing.assert_array_equal(partners, np.arange(hdp.n_clusters[chain, draw]))
+    np.testing.assert_allclose(overlap, 1.0)
+    again = hdp.found_again()
+    assert np.all((again >= 0.0) & (again <= 1.0))
+    similar = hdp.similarity([0, 1, 2])
+    assert similar[0, 2] > 2 * similar[0, 1]  # documents take turns between the two kinds
+    assert similar.shape == (3, 60)
+    assert "topics at random; γ" in hdp.summary()
+
+
+def test_a_concentration_for_each_group_is_kept_and_goes_on(corpus, tmp_path):
+    settings = {"burn_in": 8, "seed": 3, "progress": False, "own": True, "chains": 1}
+    whole = mt.sample_groups(corpus, draws=6, **settings)
+    mt.sample_groups(corpus, draws=3, store=tmp_path / "run", **settings)
+    longer = mt.resume(tmp_path / "run", draws=6, progress=False)
+    assert np.asarray(whole.draws["gammas"]).shape == (1, 6, 60)
+    np.testing.assert_array_equal(np.asarray(longer.draws["gammas"]), np.asarray(whole.draws["gammas"]))

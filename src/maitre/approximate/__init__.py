@@ -3,6 +3,7 @@
 None of these draws from the posterior, however long it runs, and every result says so (`exact` is false). For draws use `maitre.sample`.
 """
 
+from maitre.approximate.groups import collapsed_variational_topics, synchronous_groups
 from maitre.approximate.methods import collapsed_variational, smc, synchronous, variational
 
-__all__ = ["collapsed_variational", "smc", "synchronous", "variational"]
+__all__ = ["collapsed_variational", "collapsed_variational_topics", "smc", "synchronous", "synchronous_groups", "variational"]

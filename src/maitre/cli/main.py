@@ -1,4 +1,4 @@
-"""The command line: `maitre fit`, `maitre search`, `maitre resume`, `maitre report`, `maitre compare`, `maitre demo`. Whatever goes wrong is told in one line.
+"""The command line: `maitre fit`, `maitre search`, `maitre topics`, `maitre rankings`, `maitre predict`, `maitre report`, `maitre compare`, `maitre resume`, `maitre demo`. Whatever goes wrong is told in one line.
 
 Exit codes: 0; 2 for what the user can mend; 130 for Ctrl-C, unless it stopped sampling or searching, which is a way to end well.
 """
@@ -46,6 +46,7 @@ try:
     from maitre.cli.report import report_run
     from maitre.cli.resume import resume_run
     from maitre.cli.search import search_file
+    from maitre.cli.topics import topics
     from maitre.engines.interruption import forget_presses, interrupt
     from maitre.posterior.commits import COMMIT
 except KeyboardInterrupt:  # the command has hardly begun
@@ -133,8 +134,17 @@ maitre search embeddings.npy --queue level --time-budget 30
 
 maitre search few.csv --score tight --beam 0 --concentration 1 --fixed-scale   [dim]# a proof, for a few points[/dim]"""
 
+_TOPICS_EXAMPLES = """[bold]Examples[/bold]
+
+maitre topics letters/ --stop-words german.txt
+
+maitre topics reviews.csv --column text --min-documents 5
+
+maitre topics counts.npz --vocabulary words.txt --time-budget 300 --out answer"""
+
 app.command(epilog=_EXAMPLES, no_args_is_help=False)(_interruptible(fit))
 app.command("search", epilog=_SEARCH_EXAMPLES, no_args_is_help=False)(_interruptible(search_file))
+app.command("topics", epilog=_TOPICS_EXAMPLES, no_args_is_help=False)(_interruptible(topics))
 app.command("resume", no_args_is_help=False)(_interruptible(resume_run))
 app.command("report", no_args_is_help=False)(_interruptible(report_run))
 app.command("compare", no_args_is_help=False)(compare)

@@ -12,7 +12,9 @@ from maitre.cli import options
 from maitre.cli.job import write_answers
 from maitre.cli.model import model_rows
 from maitre.cli.show import say, show_model, terminal
+from maitre.cli.topics import write_groups
 from maitre.data.files import read_table
+from maitre.posterior.groups import GroupPosterior
 from maitre.sampling import resume
 
 
@@ -30,6 +32,9 @@ def resume_run(
     """
     console, began = terminal(quiet), time.monotonic()
     posterior = resume(folder, draws, None if data is None else read_table(data), not quiet, time_budget, threads)
+    if isinstance(posterior, GroupPosterior):
+        write_groups(console, posterior, folder, time.monotonic() - began)
+        return
     show_model(console, model_rows(posterior.notes.get("name", str(folder)), posterior.model))
     if not posterior.interrupted:
         say(console, f"{posterior.settings['draws']} draws in each of {posterior.settings['chains']} chains")

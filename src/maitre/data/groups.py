@@ -18,24 +18,31 @@ from maitre.numerics.arrays import Ints
 
 
 class GroupedRows(Rows):
-    """Rows with the place where each group begins, and where the last one ends. `order[i]` is which of the rows that were given stands at place i, if not the i-th."""
+    """Rows with the place where each group begins, and where the last one ends. `order[i]` is which of the rows that were given stands at place i, if not the i-th.
+
+    Groups of words have `n_words` of them, and may have a `vocabulary` with their names.
+    """
 
     KIND = "groups"
 
-    def __init__(self, rows: Rows, starts: Ints, order: Ints | None = None, group_names: Any = None, n_words: int | None = None) -> None:
+    def __init__(
+        self, rows: Rows, starts: Ints, order: Ints | None = None, group_names: Any = None, n_words: int | None = None, vocabulary: Any = None
+    ) -> None:
         super().__init__(rows.raw)
         self.rows, self.starts, self.order, self.n_words = rows, starts, order, n_words
+        self.vocabulary = None if vocabulary is None else np.asarray(vocabulary, dtype=str)
         self.group_names = np.arange(len(starts) - 1) if group_names is None else np.asarray(group_names)
 
     @classmethod
-    def of_counts(cls, counts: Any) -> Self:
-        """A corpus: counts of words (columns) in documents (rows)."""
+    def of_counts(cls, counts: Any, vocabulary: Any = None, names: Any = None) -> Self:
+        """A corpus: counts of words (columns) in documents (rows), and what these are called. The columns of a table have names."""
+        vocabulary = [str(name) for name in counts.columns] if vocabulary is None and hasattr(counts, "columns") else vocabulary
         matrix = counted_words(counts)
         if matrix.nnz == 0:
             raise ValueError("there are no words in any document")
         words = np.repeat(matrix.indices.astype(np.int32), matrix.data)
         lengths = np.asarray(matrix.sum(axis=1)).ravel()
-        return cls(ArrayRows(words), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), n_words=matrix.shape[1])
+        return cls(ArrayRows(words), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), None, names, matrix.shape[1], vocabulary)
 
     @classmethod
     def of_index(cls, data: Any, groups: Any) -> Self:
@@ -103,15 +110,17 @@ class GroupedRows(Rows):
     def save(self, folder: Path) -> str:
         inner = self.rows.save(folder)
         order = np.empty(0, dtype=np.int64) if self.order is None else self.order
-        np.savez(folder / "groups.npz", starts=self.starts, order=order, inner=inner, kind=self.rows.KIND, names=self.group_names, n_words=self.n_words or 0)
+        words = np.empty(0, dtype="U1") if self.vocabulary is None else self.vocabulary
+        values: dict[str, Any] = {"names": self.group_names, "n_words": self.n_words or 0, "vocabulary": words}
+        np.savez(folder / "groups.npz", starts=self.starts, order=order, inner=inner, kind=self.rows.KIND, **values)
         return "groups.npz"
 
     @classmethod
     def load(cls, file: Path) -> Self:
         with np.load(file, allow_pickle=False) as stored:
             starts, order, inner, kind = stored["starts"], stored["order"], str(stored["inner"]), str(stored["kind"])
-            names, n_words = stored["names"], int(stored["n_words"]) or None
-        return cls(KINDS[kind].load(file.parent / inner), starts, order if len(order) else None, names, n_words)
+            names, n_words, words = stored["names"], int(stored["n_words"]) or None, stored["vocabulary"]
+        return cls(KINDS[kind].load(file.parent / inner), starts, order if len(order) else None, names, n_words, words if len(words) else None)
 
 
 KINDS[GroupedRows.KIND] = GroupedRows

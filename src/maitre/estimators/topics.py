@@ -7,17 +7,21 @@ draws.
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+import tempfile
+from pathlib import Path
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maitre.data.groups import GroupedRows, as_groups
 from maitre.estimators.mixture import seed_of
 from maitre.families.words import Words
 from maitre.numerics.arrays import Floats
 from maitre.numerics.distributions import Gamma, Hyperparameter
-from maitre.sampling import sample_groups
+from maitre.posterior.groups import GroupPosterior
+from maitre.sampling import resume, sample_groups
 
 _ONE = Gamma(1.0, 1.0)
 
@@ -30,6 +34,7 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     concentration : η of the topics' words: below 1 for topics of few words; by default sampled.
     top, group : the concentrations of the common measure and of the documents around it: numbers, or priors of numbers that are sampled (by default Gamma(1, 1)).
     moves, draws, burn_in, thin, chains, init : as in `maitre.sample_groups`.
+    warm_start : whether `fit` to the same documents goes on from where the chains stand, with `draws` more of them, instead of beginning anew.
     random_state : a whole number (the seed of `maitre.sample_groups`), a `RandomState`, or None for other draws every time.
     progress : whether to show a progress bar.
 
@@ -57,6 +62,7 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         thin: int = 1,
         chains: int = 1,
         init: Any = "auto",
+        warm_start: bool = False,
         random_state: Any = None,
         progress: bool = False,
     ) -> None:
@@ -69,15 +75,16 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.thin = thin
         self.chains = chains
         self.init = init
+        self.warm_start = warm_start
         self.random_state = random_state
         self.progress = progress
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw topics of the documents whose counts of words are the rows of X; y is ignored."""
-        counts = self._checked(X, reset=True)
-        settings = {name: getattr(self, name) for name in ("top", "group", "moves", "draws", "burn_in", "thin", "chains", "init", "progress")}
-        family = None if self.concentration is None else Words(self.concentration)
-        self.posterior_ = sample_groups(counts, family, seed=seed_of(self.random_state), **settings)
+        rows = as_groups(self._checked(X, reset=not (self.warm_start and hasattr(self, "posterior_"))))
+        before = getattr(self, "posterior_", None) if self.warm_start else None
+        goes_on = before is not None and before.model.data.fingerprint() == rows.fingerprint()
+        self.posterior_ = self._continued(before) if before is not None and goes_on else self._sampled(rows)
         chain, draw = self.posterior_.best_draw
         found = self.posterior_.topic_counts(chain, draw).toarray()
         self._order = np.argsort(-found.sum(axis=1), kind="stable")
@@ -85,6 +92,21 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.topic_weights_ = found.sum(axis=1)[self._order] / found.sum()
         self.n_topics_ = len(found)
         return self
+
+    def _sampled(self, rows: GroupedRows) -> GroupPosterior:
+        settings = {name: getattr(self, name) for name in ("top", "group", "moves", "draws", "burn_in", "thin", "chains", "init", "progress")}
+        family = None if self.concentration is None else Words(self.concentration)
+        return sample_groups(rows, family, seed=seed_of(self.random_state), **settings)
+
+    def _continued(self, before: GroupPosterior) -> GroupPosterior:
+        """The same chains with as many draws more as are asked for, or as there were."""
+        made = before.log_joint.shape[1]
+        with tempfile.TemporaryDirectory(prefix="maitre-topics-") as folder:
+            before.save(Path(folder) / "run")
+            longer = resume(Path(folder) / "run", made + (made if self.draws is None else self.draws), progress=self.progress)
+            longer.draws, longer.folder = {name: np.asarray(values) for name, values in longer.draws.items()}, None
+            longer.later = {chain: {name: np.asarray(values) for name, values in draws.items()} for chain, draws in longer.later.items()}
+        return cast(GroupPosterior, longer)
 
     def transform(self, X: Any) -> Floats:
         """(documents, topics): the mixture of topics of each document."""
@@ -96,6 +118,16 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """The perplexity of the second half of each document given the first, averaged over draws."""
         check_is_fitted(self)
         return self.posterior_.perplexity(self._checked(X, reset=False), seed)
+
+    def log_density(self, X: Any) -> Floats:
+        """The log probability of each document, averaged over draws (`maitre.GroupPosterior.log_density`)."""
+        check_is_fitted(self)
+        return self.posterior_.log_density(self._checked(X, reset=False))
+
+    def similarity(self, X: Any = None) -> Floats:
+        """(documents, documents fitted): how probable it is that two words, one of each, are of the same topic, averaged over draws; X are new documents, by default those fitted."""
+        check_is_fitted(self)
+        return self.posterior_.similarity() if X is None else self.posterior_.similarity_to(self._checked(X, reset=False))
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean log probability of a word in the second half of documents given the first; higher is better."""

@@ -19,7 +19,7 @@ from maitre.families.slots import POINTS, SLOTS, SLOTS_LAST
 from maitre.numerics.arrays import Floats
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.elementary import digamma, fast_log
-from maitre.numerics.prefix import LANES
+from maitre.numerics.prefix import STRIDE
 from maitre.numerics.rng import log_gamma_variate, uniform
 
 _MOST = 2**24
@@ -162,7 +162,7 @@ class Words(ConjugateFamily):
         return {"word": data}
 
     def allocate(self, encoded: dict[str, Any], capacity: int) -> WordStatistics:
-        slots = -(-capacity // LANES) * LANES
+        slots = -(-capacity // STRIDE) * STRIDE
         return WordStatistics(
             encoded["word"], int(self.n_words or 1), float(self.concentration), np.zeros((int(self.n_words or 1), slots), dtype=np.float32), np.zeros(slots)
         )  # type: ignore[arg-type]

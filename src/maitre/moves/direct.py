@@ -149,16 +149,16 @@ def sweep_words(
             if not valid:
                 whole = add_lanes(factors, row, base, sums)
                 valid = True
-            weight = factors[own] * (row[own] + base)
-            without = 0.0
+            weight, without = np.float32(0.0), 0.0
             if not alone:
+                weight = factors[own] * (np.float32(row[own]) + base)
                 without = (counts[own] - 1 + group * weights[own]) / (mass + s.total[own] - 1.0) * (row[own] - 1.0 + s.concentration)
             x = uniform(rng) * (whole - weight + without)
             if x < without:
                 continue
             chosen = pick_other(sums, factors, own, weight, x - without)
             if chosen < 0:
-                chosen = free if alone else own
+                chosen = own if not alone else free
             if chosen == own:
                 continue
             valid = False

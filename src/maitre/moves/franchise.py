@@ -28,7 +28,7 @@ from maitre.states.franchise import FranchiseState, LabelledFranchiseState
 
 _MANY, _SOME, _EARLY = 20, 5, 300  # splits and merges in an iteration: early ones, and others
 _OFTEN = 200_000  # points that are seated at tables in every iteration
-_HELD = 10  # sweeps of burn-in before γ and η are sampled: from a rough start they would go astray, and not come back soon
+HELD = 10  # sweeps of burn-in before γ and η are sampled: from a rough start they would go astray, and not come back soon
 
 
 class Served(NamedTuple):
@@ -98,7 +98,7 @@ class FranchiseMove(Move):
     """New labels given the weights (`redraw`), then concentrations and weights given the tables, then the family's hyper-parameters.
 
     `proposals` is how many splits and merges of whole tables (`maitre.moves.dishes`) there are in an iteration; left None, 20 in the first 300 iterations and 5 after
-    that, for very many points in fewer iterations and then more. `keep_labels`: draws keep the label of every point.
+    that; for very many points 5 on average, in some iterations all at once. `keep_labels`: draws keep the label of every point.
     """
 
     state = FranchiseState
@@ -126,7 +126,7 @@ class FranchiseMove(Move):
 
     def step(self, state: FranchiseState, rng: RngState) -> Report:
         self.iteration += 1
-        held = self._burning and self.iteration <= _HELD
+        held = self._burning and self.iteration <= HELD
         served, report = self.redraw(state, self.how_many(state.model.n), rng)
         self.draw_weights(state, served, rng, held)
         if state.model.family.hyperpriors() and not held:
@@ -146,4 +146,4 @@ class FranchiseMove(Move):
         if self.proposals is not None:
             return self.proposals
         every = 1 + n // _OFTEN
-        return every * (_MANY if self.iteration <= _EARLY else _SOME) if self.iteration % every == 0 else 0
+        return every * (_MANY if every == 1 and self.iteration <= _EARLY else _SOME) if self.iteration % every == 0 else 0

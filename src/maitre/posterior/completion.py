@@ -35,27 +35,36 @@ def smoothed(phi: Floats) -> Singles:
     return ((1.0 - _SMOOTHING) * phi + _SMOOTHING / phi.shape[1]).astype(np.float32)
 
 
-def halves(counts: Any, seed: int) -> list[tuple[Any, Any, Any, Any]]:
-    """Of each document with two words or more: words and counts to fold in, words and counts to score."""
-    rng, found = np.random.default_rng(seed), []
-    for m in range(counts.shape[0]):
-        row = slice(counts.indptr[m], counts.indptr[m + 1])
-        tokens = rng.permutation(np.repeat(counts.indices[row], counts.data[row]))
-        if len(tokens) >= 2:
-            cut = (len(tokens) + 1) // 2
-            found.append((*np.unique(tokens[:cut], return_counts=True), *np.unique(tokens[cut:], return_counts=True)))
-    return found
+class Completion:
+    """Documents in halves: of each with two words or more, words and counts to fold in, words and counts to score."""
+
+    def __init__(self, counts: Any, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.documents: list[tuple[Any, Any, Any, Any]] = []
+        for m in range(counts.shape[0]):
+            row = slice(counts.indptr[m], counts.indptr[m + 1])
+            tokens = rng.permutation(np.repeat(counts.indices[row], counts.data[row]))
+            if len(tokens) >= 2:
+                cut = (len(tokens) + 1) // 2
+                self.documents.append((*np.unique(tokens[:cut], return_counts=True), *np.unique(tokens[cut:], return_counts=True)))
+        if not self.documents:
+            raise ValueError("no document has two words that the model knows: there is nothing to score")
+
+    def probabilities(self, phi: Floats, prior: Floats) -> list[Floats]:
+        """Of each document, those of the words to score, given topics and their weights."""
+        topics = smoothed(phi)
+        return [(folded_in(topics, prior, words, times) @ topics[:, scored]).astype(np.float64) for words, times, scored, _ in self.documents]
+
+    def perplexity(self, draws: Iterable[tuple[Floats, Floats]]) -> float:
+        """exp(−Σ log p(w) / Σ 1) over all words to score, with p(w) averaged over draws of (φ, a)."""
+        totals, n_draws = [np.zeros(len(scored)) for _, _, scored, _ in self.documents], 0
+        for n_draws, draw in enumerate(draws, start=1):  # noqa: B007
+            for total, more in zip(totals, self.probabilities(*draw), strict=True):
+                total += more
+        gained = sum(float(times @ np.log(total / n_draws)) for total, (*_, times) in zip(totals, self.documents, strict=True))
+        return math.exp(-gained / sum(int(times.sum()) for *_, times in self.documents))
 
 
 def perplexity(draws: Iterable[tuple[Floats, Floats]], counts: Any, seed: int) -> float:
     """Of documents, given (φ, a) of one or more draws."""
-    documents = halves(counts, seed)
-    if not documents:
-        raise ValueError("no document has two words that the model knows: there is nothing to score")
-    probabilities, n_draws = [np.zeros(len(document[2])) for document in documents], 0
-    for phi, prior in draws:
-        topics, n_draws = smoothed(phi), n_draws + 1
-        for total, (words, times, scored, _) in zip(probabilities, documents, strict=True):
-            total += folded_in(topics, prior, words, times) @ topics[:, scored]
-    gained = sum(float(times @ np.log(total / n_draws)) for total, (_, _, _, times) in zip(probabilities, documents, strict=True))
-    return math.exp(-gained / sum(int(times.sum()) for *_, times in documents))
+    return Completion(counts, seed).perplexity(draws)

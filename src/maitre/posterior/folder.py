@@ -203,7 +203,8 @@ class RunFolder:
             writer.go_on(chain, made, self.commit.chains[chain].draws, tuple(self.commit.arrays[name][1]))
 
     def _open(self, n_chains: int) -> None:
-        self.writers = {v.name: ArrayWriter(self.generation / "draws", v, n_chains) for v in self.config.kept()}
+        on_disk = [chain.draws for chain in self.commit.chains]
+        self.writers = {v.name: ArrayWriter(self.generation / "draws", v, on_disk) for v in self.config.kept()}
         self._next = [0.0] * n_chains
 
     # -- as the chains go on

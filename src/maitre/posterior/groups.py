@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import logsumexp
 
 from maitre.data.groups import counted_words
 from maitre.families.words import Words
+from maitre.moves.franchise import HELD
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.rng import stream
 from maitre.posterior.completion import folded_in, perplexity, smoothed
+from maitre.posterior.documents import log_estimates, matched, recognised
 from maitre.posterior.posterior import Posterior, evenly_spaced
 from maitre.states.base import State
 from maitre.states.franchise import FranchiseState
+
+_MOST_PAIRS = 50_000_000
 
 
 @dataclass(repr=False)
@@ -61,6 +68,12 @@ class GroupPosterior(Posterior):
     def group_names(self) -> Any:
         """The names of the groups, as they were given; documents are numbered."""
         return self.model.data.group_names  # type: ignore[union-attr]
+
+    @property
+    def vocabulary(self) -> Any:
+        """The names of the words, or their numbers where the corpus has no names for them."""
+        names = self.model.data.vocabulary  # type: ignore[union-attr]
+        return np.arange(self._n_words()) if names is None else names
 
     @property
     def concentration(self) -> Floats:
@@ -109,6 +122,20 @@ class GroupPosterior(Posterior):
         cells, counts = cells[cells >= 0], counts[: np.count_nonzero(cells >= 0)]
         return sparse.csr_matrix((counts, (cells // width, cells % width)), shape=shape)
 
+    def similarity(self, groups: Any = None, max_draws: int = 50) -> Floats:  # type: ignore[override]
+        """(groups, all groups): how probable it is that a new point of the one and a new point of the other are of the same cluster, averaged over draws.
+
+        `groups` has the numbers of some groups; by default all of them.
+        """
+        rows = np.arange(self.n_groups) if groups is None else np.atleast_1d(np.asarray(groups, dtype=np.int64))
+        if len(rows) * self.n_groups > _MOST_PAIRS:
+            raise ValueError(f"the similarity of {len(rows)} and {self.n_groups} groups is too large a table: give the numbers of some groups")
+        total, some = np.zeros((len(rows), self.n_groups)), self._some(whole_number("max_draws", max_draws, least=1))
+        for where in some:
+            weights = self.weights(*where)[:, :-1].astype(np.float32)
+            total += weights[rows] @ weights.T
+        return total / len(some)
+
     # -- words ------------------------------------------------------------------------------------------------------------------------------
 
     def topic_counts(self, chain: int, draw: int) -> sparse.csr_matrix:
@@ -139,6 +166,42 @@ class GroupPosterior(Posterior):
         counts, topics = self._new_documents(documents), smoothed(phi)
         rows = [slice(counts.indptr[m], counts.indptr[m + 1]) for m in range(counts.shape[0])]
         return np.array([folded_in(topics, prior, counts.indices[row], counts.data[row]) for row in rows], dtype=np.float64)
+
+    def similarity_to(self, documents: Any, max_draws: int = 20) -> Floats:
+        """(new documents, groups): how probable it is that a word of a new document and a new word of one of the model's are of the same topic, averaged over draws."""
+        counts, some = self._new_documents(documents), self._some(whole_number("max_draws", max_draws, least=1))
+        return np.sum([self.transform(counts, *where)[:, :-1] @ self.weights(*where)[:, :-1].T for where in some], axis=0) / len(some)
+
+    def log_density(self, new: Any, max_draws: int = 10, passes: int = 10, seed: int = 0) -> Floats:
+        """log p(document | data) of each new document as a sequence of words, averaged over draws and passes of an unbiased estimate (`maitre.posterior.documents`).
+
+        Topics stand at their expectations given a draw. For comparisons between systems, `perplexity` is the steadier number.
+        """
+        counts, some = self._new_documents(new), self._some(whole_number("max_draws", max_draws, least=1))
+        passes, rng = whole_number("passes", passes, least=1), stream(whole_number("seed", seed))
+        lengths = np.asarray(counts.sum(axis=1)).ravel()
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        words = np.repeat(counts.indices.astype(np.int64), counts.data)
+        for begin, end in pairwise(starts):
+            words[begin:end] = np.random.default_rng(seed).permutation(words[begin:end])
+        found, one = [], np.empty(counts.shape[0])
+        for where in some:
+            phi, weights = self._with_rest(*where)
+            table = np.ascontiguousarray(phi.T)
+            for _ in range(passes):
+                log_estimates(table, weights, words, starts, rng, one)
+                found.append(one.copy())
+        return np.asarray(logsumexp(found, axis=0) - np.log(len(found)))
+
+    def matched_topics(self, chain: int, draw: int, other: tuple[int, int]) -> tuple[Ints, Floats]:
+        """For each topic of a draw its partner in another draw (−1 without one) and how much their words overlap, 0 to 1. For display: topics of two draws are not the same."""
+        return matched(self.topic_counts(chain, draw), self.topic_counts(*other))
+
+    def found_again(self, max_draws: int = 10) -> Floats:
+        """For each topic of the best draw, the share of other draws, of all chains, that have a topic with much the same words."""
+        best = self.best_draw
+        others = (where for where in self._some(whole_number("max_draws", max_draws, least=1)) if where != best)
+        return recognised(self.topic_counts(*best), [self.topic_counts(*where) for where in others])
 
     def _with_rest(self, chain: int, draw: int) -> tuple[Floats, Floats]:
         """Topics and their weights γβ, with one topic more that stands for all that have not been seen."""
@@ -171,13 +234,18 @@ class GroupPosterior(Posterior):
     def predict_proba(self, new: Any, max_draws: int = 200, distances: Any = None) -> Floats:
         raise ValueError("clusters of groups are predicted for whole groups: use `transform` for documents")
 
-    def log_density(self, new: Any, max_draws: int = 200, distances: Any = None) -> Floats:
-        raise ValueError("the density of a point depends on its group: use `perplexity` for documents")
+    @property
+    def start_in_words(self) -> str:
+        """Where the chains started."""
+        name, _, number = str(self.settings.get("init")).partition(":")
+        what = "topics" if isinstance(self.model.family, Words) else "clusters"
+        held = f"; γ and the family's hyper-parameters held for the first {HELD} iterations of burn-in" if self.exact else ""
+        return (f"{number} {what} at random" if name == "random" and number else name) + held
 
     def summary(self) -> str:
         """A few lines to read."""
         chains, draws = self.log_joint.shape
-        lines = [f"{self.model.n} points in {self.n_groups} groups, {chains} chain{'s' * (chains != 1)} × {draws} draws, start: {self.settings.get('init')}"]
+        lines = [f"{self.model.n} points in {self.n_groups} groups, {chains} chain{'s' * (chains != 1)} × {draws} draws, start: {self.start_in_words}"]
         lines += [f"family: {self.model.family.in_one_line()}", f"prior: {self.model.prior.in_one_line()}"]
         for name, row in self.diagnostics().items():
             lines.append(f"{name:>24}: mean {row['mean']:.4g}, sd {row['sd']:.3g}, effective draws {row['ess']:.0f}, R̂ {row['r_hat']:.3f}")

@@ -61,15 +61,18 @@ def metadata_digest(folder: Path, name: str) -> str:
 class ArrayWriter:
     """Draws of one variable on their way to disk. Draws of a chunk that is not full wait in memory as well, and are written again with the next."""
 
-    def __init__(self, folder: Path, variable: Variable, n_chains: int) -> None:
+    def __init__(self, folder: Path, variable: Variable, on_disk: Sequence[int]) -> None:
+        """`on_disk` says how many draws of each chain there are already."""
         import zarr
 
         self.variable, self.path = variable, folder / variable.name
-        self.array = zarr.open_array(store=str(folder / variable.name), mode="r+", config={"write_empty_chunks": True})
-        self.step, self._growing = self.array.chunks[1], Lock()
-        self.base = [0] * n_chains  # the first draw that waits, of each chain
-        self.waiting: list[list[Any]] = [[] for _ in range(n_chains)]
-        self.made = [0] * n_chains  # draws that will not come again
+        opened: Any = zarr.open_array(store=str(folder / variable.name), mode="r+")
+        self.array = opened.with_config({"write_empty_chunks": True})  # which `open_array` does not heed
+        self.step, self._writing = self.array.chunks[1], Lock()
+        self.on_disk = list(on_disk)
+        self.base = [0] * len(on_disk)  # the first draw that waits, of each chain
+        self.waiting: list[list[Any]] = [[] for _ in on_disk]
+        self.made = [0] * len(on_disk)  # draws that will not come again
 
     def go_on(self, chain: int, made: int, n_draws: int, entry: tuple[int, ...]) -> None:
         """Draws up to `n_draws` are on disk, of the shape `entry`; those from `made` on will come again."""
@@ -101,16 +104,28 @@ class ArrayWriter:
             return base
         end = base + len(waiting)
         block = padded_block(waiting, self.variable)
-        with self._growing:  # of several chains that need room, none must take back another's
-            wanted = (self.array.shape[0], max(self.array.shape[1], end), *np.maximum(self.array.shape[2:], block.shape[1:]).tolist())
-            if wanted != self.array.shape:
-                self.array.resize(wanted)
-        room = np.full((len(waiting), *self.array.shape[2:]), self.array.fill_value, dtype=self.array.dtype)
-        room[tuple(slice(size) for size in block.shape)] = block
-        self.array[chain, base:end] = room
+        with self._writing:  # of several chains that need room, none must take back another's
+            self._make_room(max(self.array.shape[1], end), np.maximum(self.array.shape[2:], block.shape[1:]).tolist())
+            room = np.full((len(waiting), *self.array.shape[2:]), self.array.fill_value, dtype=self.array.dtype)
+            room[tuple(slice(size) for size in block.shape)] = block
+            self.array[chain, base:end] = room
+            self.on_disk[chain] = max(self.on_disk[chain], end)
         full = (self.made[chain] - base) // self.step * self.step
         self.base[chain], self.waiting[chain] = base + full, waiting[full:]
         return end
+
+    def _make_room(self, n_draws: int, entry: list[int]) -> None:
+        """An array large enough; where it gets wider, draws that are on disk already get the chunks which they then have, too."""
+        before, wanted = self.array.shape, (self.array.shape[0], n_draws, *entry)
+        if wanted == before:
+            return
+        self.array.resize(wanted)
+        if len(wanted) > 2:
+            width = self.array.chunks[2]
+            full = -(-before[2] // width) * width
+            for chain, end in enumerate(self.on_disk if wanted[2] > full else []):
+                if end > 0:
+                    self.array[chain, :end, full:] = np.full((end, wanted[2] - full, *wanted[3:]), self.array.fill_value, dtype=self.array.dtype)
 
 
 def padded_block(values: Sequence[Any], variable: Variable) -> Any:

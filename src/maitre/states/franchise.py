@@ -22,7 +22,7 @@ from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, kernel
 from maitre.numerics.elementary import fast_lgamma
-from maitre.numerics.prefix import LANES
+from maitre.numerics.prefix import STRIDE
 from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.base import Values, Variable
@@ -97,6 +97,7 @@ class FranchiseState(ClusterState):
         super().__init__(model, compiled, values)
         self.labels: Slots = canonical_slots_of(labels)
         self._counted: tuple[Ints, Ints] | None = None
+        self._most: int | None = None
         self._log_joint: float | None = None
         self.starts: Ints = model.data.starts if starts is None else starts  # type: ignore[union-attr]
         self.n_groups = len(self.starts) - 1
@@ -191,11 +192,24 @@ class FranchiseState(ClusterState):
 
     # -- arrays ---------------------------------------------------------------------------------------------------------------------------
 
+    def allocate(self, capacity: int) -> None:
+        """Empty slots; of words with short counts where these can hold them, since a sweep waits for little else than the memory they are in."""
+        before = self._slots
+        super().allocate(capacity)
+        if self._slots is not before and isinstance(self.family, Words) and self.compiled and self._commonest() <= np.iinfo(np.uint16).max:
+            self.statistics = self.statistics._replace(seen=np.zeros(self.statistics.seen.shape, dtype=np.uint16))
+
+    def _commonest(self) -> int:
+        """How often the commonest word occurs."""
+        if self._most is None:
+            self._most = int(np.bincount(self.statistics.word, minlength=1).max())
+        return self._most
+
     def _build(self, weights: Floats) -> None:
         """Slots for the labels, which are canonical, and room for some more."""
         n_clusters = len(weights)
         self._slots = None
-        self.allocate(-(-(n_clusters + n_clusters // 8 + _SPARE_SLOTS) // LANES) * LANES)
+        self.allocate(-(-(n_clusters + n_clusters // 8 + _SPARE_SLOTS) // STRIDE) * STRIDE)
         self.beta: Floats = np.zeros(self.capacity)
         self.beta[:n_clusters] = weights
         self.sizes: Ints = np.bincount(self.labels, minlength=self.capacity)
@@ -204,8 +218,8 @@ class FranchiseState(ClusterState):
 
     def _fill(self) -> None:
         """Statistics of empty slots from the labels; each thread has slots of its own."""
-        n_parts = min(self.engine.n_workers, self.capacity // LANES)
-        bounds = [LANES * (self.capacity // LANES * part // n_parts) for part in range(n_parts)] + [self.capacity]
+        n_parts = min(self.engine.n_workers, self.capacity // STRIDE)
+        bounds = [STRIDE * (self.capacity // STRIDE * part // n_parts) for part in range(n_parts)] + [self.capacity]
 
         def fill(part: int) -> None:
             statistics = with_own_scratch(self.statistics) if n_parts > 1 else self.statistics
@@ -238,7 +252,7 @@ class FranchiseState(ClusterState):
 
     def make_room(self) -> None:
         """More slots; none changes its number."""
-        self.allocate(-(-(self.capacity + self.capacity // 4 + _SPARE_SLOTS) // LANES) * LANES)
+        self.allocate(-(-(self.capacity + self.capacity // 4 + _SPARE_SLOTS) // STRIDE) * STRIDE)
         more = self.capacity - len(self.beta)
         self.beta, self.sizes = np.append(self.beta, np.zeros(more)), np.append(self.sizes, np.zeros(more, dtype=np.int64))
         self._fill()
