@@ -100,8 +100,6 @@ def best_ordering(s: Any, ballots: Ints, n: int, ordering: Places, theta: Floats
     borda = np.zeros(s.n_items, dtype=np.int64)
     for i in range(n):
         begin, end = s.starts[ballots[i]], s.starts[ballots[i] + 1]
-        for item in range(s.n_items):
-            borda[item] += end - begin
         for j in range(begin, end):
             borda[s.items[j]] -= end - j
     found = np.argsort(borda, kind="mergesort")

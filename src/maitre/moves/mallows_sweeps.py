@@ -256,9 +256,9 @@ def forget_all(s: Any) -> None:
         forget_tables(s, k)
 
 
-def reseat_collapsed(state: OrderingState, rng: RngState) -> Report:
-    """A sweep over all voters, θ integrated out."""
-    order, place = _shuffled(state, rng), np.zeros(2, dtype=np.int64)
+def reseat_collapsed(state: OrderingState, rng: RngState, order: Ints | None = None) -> Report:
+    """A sweep over all voters, or those of the rankings in `order`, θ integrated out."""
+    order, place = _shuffled(state, rng) if order is None else order, np.zeros(2, dtype=np.int64)
     forget = True
     while True:
         if forget:

@@ -144,7 +144,7 @@ def place_nodes(a: float, mass: float, m: int, theta: Floats, log_psis: Floats, 
 def log_beta_tilde(a: float, b: float, m: int) -> float:
     """ln B̃eta(a, b, m) for a > 0, b ≥ 1.
 
-    >>> round(log_beta_tilde(1.5, 3.0, 1) - math.log(math.pi / 4 - 0.5), 9)
+    >>> abs(round(log_beta_tilde(1.5, 3.0, 1) - math.log(math.pi / 4 - 0.5), 9))
     0.0
     """
     if m == 0 or b == 1.0:
