@@ -1,7 +1,6 @@
 """Mixtures over rankings: kernels as transition matrices over all partitions and orderings, wrong ratios found out, and long chains against enumeration."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ import pytest
 import maitre as mt
 from maitre.model import Model
 from maitre.moves import mallows_split, mallows_sweeps
-from maitre.numerics.rng import stream
 from maitre.partitions.enumeration import all_partitions
 from maitre.states.rankings import OrderingState
 from maitre.testing.transitions import follow_branches

@@ -18,6 +18,7 @@ from maitre.moves.links import Links
 from maitre.moves.mallows import Mallows
 from maitre.moves.parallel import Parallel
 from maitre.moves.permutation import Permutation
+from maitre.moves.plackett_luce import Worths
 from maitre.moves.registry import REGISTRY, as_move, check_move, named_moves
 from maitre.moves.split_merge import SplitMerge
 from maitre.moves.superclusters import Superclusters
@@ -28,7 +29,10 @@ from maitre.states.clusters import ClusterState
 from maitre.states.mixture import MANY_POINTS
 
 REGISTRY.update(
-    {move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct, Documents, Tables, Mallows)}
+    {
+        move.name: move
+        for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct, Documents, Tables, Mallows, Worths)
+    }
 )
 
 
@@ -89,6 +93,7 @@ __all__ = [
     "SplitMerge",
     "Superclusters",
     "Tables",
+    "Worths",
     "as_move",
     "check_move",
     "resolve",

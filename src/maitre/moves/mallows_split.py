@@ -231,11 +231,12 @@ def smart(s: Any, labels: Slots, sizes: Ints, log_v: Floats, log_w: Floats, roun
     n = len(labels)
     n_clusters = np.count_nonzero(sizes)
     i = draw_below(n, rng)
-    a = np.int64(labels[i])
+    a: Any = np.int64(labels[i])
+    b: Any = a
     if draw_event(math.log(_SAME), rng):
         if sizes[a] == 1:
             return 0
-        j, b = find_member(labels, a, True, draw_below(sizes[a] - 1, rng), i), a
+        j = find_member(labels, a, True, draw_below(sizes[a] - 1, rng), i)
     else:
         if sizes[a] == n:
             return 0
@@ -283,7 +284,8 @@ def resplit(s: Any, labels: Slots, sizes: Ints, log_w: Floats, rounds: int, rng:
         return 0
     i, j = draw_below(n, rng), draw_below(n - 1, rng)
     j = j + 1 if j >= i else j
-    a, b = np.int64(labels[i]), np.int64(labels[j])
+    a: Any = np.int64(labels[i])
+    b: Any = np.int64(labels[j])
     if a == b:
         return 0
     size = sizes[a] + sizes[b]
@@ -339,7 +341,7 @@ def log_near(s: Any, sizes: Ints, a: int, b: int, first: Places, second: Places)
 @kernel
 def coin(s: Any, labels: Slots, sizes: Ints, log_v: Floats, log_w: Floats, scores: Floats, rng: Any) -> int:
     """A cluster is parted at random, or merged with one whose ordering is like its own; 1 or 2 if accepted."""
-    n_clusters = np.count_nonzero(sizes)
+    n_clusters: Any = np.count_nonzero(sizes)
     splitting = draw_event(math.log(0.5), rng)
     if not splitting and n_clusters == 1:
         return 0
@@ -392,7 +394,7 @@ def coin(s: Any, labels: Slots, sizes: Ints, log_v: Floats, log_w: Floats, score
     return 0
 
 
-def split_and_merge(state: OrderingState, proposals: tuple[int, int, int], rng: RngState) -> Report:
+def split_and_merge(state: OrderingState, proposals: tuple[int, ...], rng: RngState) -> Report:
     """So many smart proposals, re-splits and coins."""
     accepted = np.zeros(3)
     for kind, number in enumerate(proposals):
