@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from maitre import approximate, families, moves, partitions, priors
-    from maitre.estimators import DistanceDependentMixture, DPMixture, HDPTopics, MAPSearch
+    from maitre.estimators import DistanceDependentMixture, DPMixture, HDPTopics, MAPSearch, RankingMixture
     from maitre.numerics.distributions import Beta, Gamma
     from maitre.posterior.groups import GroupPosterior
     from maitre.posterior.posterior import Posterior
@@ -30,6 +30,7 @@ _HOMES = {
     "HDPTopics": "maitre.estimators",
     "MAPSearch": "maitre.estimators",
     "Posterior": "maitre.posterior.posterior",
+    "RankingMixture": "maitre.estimators",
     "load": "maitre.sampling",
     "resume": "maitre.sampling",
     "sample": "maitre.sampling",
@@ -48,6 +49,7 @@ __all__ = [
     "HDPTopics",
     "MAPSearch",
     "Posterior",
+    "RankingMixture",
     "approximate",
     "decays",
     "families",

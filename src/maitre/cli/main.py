@@ -42,6 +42,7 @@ try:
     import maitre
     from maitre.cli.demo import demo
     from maitre.cli.fit import fit, stem
+    from maitre.cli.rankings import rankings_file
     from maitre.cli.resume import resume_run
     from maitre.cli.search import search_file
     from maitre.engines.interruption import forget_presses, interrupt
@@ -133,6 +134,13 @@ maitre search few.csv --score tight --beam 0 --concentration 1 --fixed-scale   [
 
 app.command(epilog=_EXAMPLES, no_args_is_help=False)(_interruptible(fit))
 app.command("search", epilog=_SEARCH_EXAMPLES, no_args_is_help=False)(_interruptible(search_file))
+_RANKING_EXAMPLES = """[bold]Examples[/bold]
+
+maitre rankings election.soi
+
+maitre rankings ballots.csv --format ranks --family GeneralizedMallows"""
+
+app.command("rankings", epilog=_RANKING_EXAMPLES, no_args_is_help=False)(_interruptible(rankings_file))
 app.command("resume", no_args_is_help=False)(_interruptible(resume_run))
 app.command()(_interruptible(demo))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.posterior import Posterior
 from maitre.posterior.rankings import RankingPosterior
@@ -9,9 +11,9 @@ from maitre.states.base import State
 from maitre.states.franchise import FranchiseState
 from maitre.states.rankings import RankingState
 
-KINDS: dict[type[State], type[Posterior]] = {FranchiseState: GroupPosterior, RankingState: RankingPosterior}
+KINDS: tuple[tuple[Any, type[Posterior]], ...] = ((FranchiseState, GroupPosterior), (RankingState, RankingPosterior))
 
 
 def posterior_class(state: type[State]) -> type[Posterior]:
     """What the draws of a kind of state are given out as."""
-    return next((posterior for kind, posterior in KINDS.items() if issubclass(state, kind)), Posterior)
+    return next((posterior for kind, posterior in KINDS if issubclass(state, kind)), Posterior)

@@ -100,6 +100,15 @@ class RankingPosterior(Posterior):
             found[k, j] = mean_dispersion(s.nu * s.r[j] + s.total[k, j], s.nu + s.seen[k, j], s.n_items - 1 - int(j))
         return found
 
+    def firmness(self, chain: int, draw: int) -> Floats:
+        """(K, places): how probable it is in each cluster of a draw that a ranking which has followed the cluster's ordering so far does so at this place too."""
+        places = min(self.rankings.n_items - 1, int(np.diff(self.rankings.starts).max()))
+        if "worths" in self.draws:
+            sorted_worths = -np.sort(-self.worths(chain, draw), axis=1)
+            return np.asarray(sorted_worths / np.cumsum(sorted_worths[:, ::-1], axis=1)[:, ::-1])[:, :places]
+        state: Any = self.state_at(chain, draw)
+        return np.array([[find_chance(state.statistics, k, j, 0) for j in range(places)] for k in range(state.n_clusters)])
+
     def shares(self, chain: int, draw: int) -> Floats:
         """(K,): the share of the voters in each cluster of a draw."""
         return np.bincount(np.asarray(self.labels[chain, draw]), minlength=int(self.n_clusters[chain, draw])) / self.model.n
