@@ -4,12 +4,15 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import special
 
 import maitre as mt
+from maitre.families.generalized_mallows import count_codes, log_marginal_of
 from maitre.model import Model
 from maitre.moves import mallows_split, mallows_sweeps
 from maitre.partitions.enumeration import all_partitions
 from maitre.states.rankings import OrderingState
+from maitre.testing.enumeration import EnumeratedPosterior, compare_with_enumeration
 from maitre.testing.transitions import follow_branches
 
 RANKINGS = [[0, 1], [1], [2, 1]]
@@ -101,3 +104,111 @@ MATRICES = [
 @pytest.mark.parametrize(("prior", "size", "step"), MATRICES)
 def test_kernels_leave_the_posterior_invariant(enumerated, prior, size, step):
     assert enumerated(prior, size).error(step) < 1e-12
+
+
+WRONG = {
+    "the chance of the sides left out": ("allocate", smart),
+    "the chance of the ordering left out": ("look_ahead", resplit),
+    "the chance of the partner left out": ("log_near", coin),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_ratios_are_found_out(monkeypatch, wrong):
+    name, step = WRONG[wrong]
+    right = getattr(mallows_split, name)
+    monkeypatch.setattr(mallows_split, name, lambda *arguments: 0.0 * right(*arguments))
+    three = Enumeration(PRIORS["dp"], [[0], [1], [0]], mt.families.GeneralizedMallows(2, 1.0, 1.0))
+    assert three.error(step) > 1e-3
+
+
+# -- chains against enumeration ---------------------------------------------------------------------------------------------------------------
+
+
+def mallows_evidence(family, rankings):
+    """ln p(x_c) of every set of rankings: the mean over all orderings."""
+    filled = family.with_defaults(family.validate(rankings))
+    s = filled.allocate(filled.encode(filled.validate(rankings)), 1)
+    of_voter = s.ballot
+    orders = [np.argsort(order).astype(np.int16) for order in itertools.permutations(range(family.n_items))]
+
+    def evidence(voters):
+        values = []
+        for places in orders:
+            count, total = np.zeros(len(s.r), dtype=np.int64), np.zeros(len(s.r), dtype=np.int64)
+            count_codes(s, of_voter[voters], len(voters), places, count, total)
+            values.append(log_marginal_of(s, count, total))
+        return np.logaddexp.reduce(values) - np.log(len(values))
+
+    return evidence
+
+
+def worths_evidence(family, rankings):
+    """The same by quadrature over the worths of three items, which follow a Dirichlet distribution."""
+    nodes, weights = special.roots_sh_jacobi(200, 3 * family.shape - 1, family.shape), special.roots_sh_jacobi(200, 2 * family.shape - 1, family.shape)
+    first, second = np.meshgrid(nodes[0], weights[0], indexing="ij")
+    worth = np.stack([first, (1 - first) * second, (1 - first) * (1 - second)])
+    chance = np.outer(nodes[1], weights[1])
+    chance /= chance.sum()
+
+    def likelihood(ranking):
+        value, left = 1.0, np.ones_like(first)
+        for item in ranking[:2]:
+            value, left = value * worth[item] / left, left - worth[item]
+        return value
+
+    return lambda voters: np.log(np.sum(chance * np.prod([likelihood(rankings[v]) for v in voters], axis=0)))
+
+
+def enumerated_partitions(prior, rankings, evidence):
+    n, memo = len(rankings), {}
+    partitions = list(all_partitions(n))
+    values = []
+    for labels in partitions:
+        sets = [tuple(np.flatnonzero(np.array(labels) == k).tolist()) for k in range(max(labels) + 1)]
+        for each in sets:
+            if each not in memo:
+                memo[each] = evidence(list(each))
+        values.append(prior.log_probability([len(each) for each in sets]) + sum(memo[each] for each in sets))
+    return EnumeratedPosterior(partitions, np.array(values))
+
+
+A = [[0, 1, 2], [0, 1], [1, 0, 3], [3]]
+B = [[0, 1, 2], [0, 1, 2], [1, 0, 2], [3, 2, 1]]  # two voters agree
+MALLOWS = mt.families.GeneralizedMallows(4, 1.0, [0.5, 0.4, 0.3])
+OF_THREE = [[0, 1], [1], [2, 1], [0, 1], [1]]
+
+
+def test_the_enumeration_itself():
+    exact = enumerated_partitions(mt.priors.DirichletProcess(1.0), A, mallows_evidence(MALLOWS, A))
+    assert np.exp(exact.log_evidence) == pytest.approx(3.35802669449492e-5, rel=1e-8)
+    assert exact.probabilities[exact.index([0, 0, 1, 2])] == pytest.approx(0.2862087828620, abs=1e-8)
+
+
+PITMAN_YOR = mt.priors.PitmanYor(0.6, 0.3)
+CHAINS = [
+    pytest.param(mt.moves.Mallows(collapsed_every=2), MALLOWS, A, mt.priors.DirichletProcess(1.0), id="all moves"),
+    pytest.param(mt.moves.Worths(), mt.families.PlackettLuce(3, 0.8), OF_THREE, PITMAN_YOR, id="plackett-luce"),
+    *(
+        pytest.param(mt.moves.Mallows(proposals=proposals, orderings=kind), MALLOWS, rankings, prior, marks=pytest.mark.long)
+        for proposals, kind, rankings, prior in [
+            ((0, 0, 0), "reinsertion", B, mt.priors.DirichletProcess(1.0)),
+            ((0, 0, 0), "stagewise", A, PITMAN_YOR),
+            ((3, 1, 1), "swaps", B, PITMAN_YOR),
+        ]
+    ),
+    pytest.param(mt.moves.Mallows(collapsed_every=10**9), MALLOWS, B, PRIORS["mfm"], marks=pytest.mark.long),
+    pytest.param(mt.moves.Worths(), mt.families.PlackettLuce(3, 0.8), OF_THREE, PRIORS["mfm"], marks=pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize(("move", "family", "rankings", "prior"), CHAINS)
+def test_chains_against_enumeration(request, move, family, rankings, prior):
+    evidence = (mallows_evidence if isinstance(family, mt.families.GeneralizedMallows) else worths_evidence)(family, rankings)
+    exact = enumerated_partitions(prior, rankings, evidence)
+    draws = 60_000 if request.node.get_closest_marker("long") else 6_000
+    posterior = mt.sample(rankings, family=family, prior=prior, moves=[move], draws=draws, burn_in=200, chains=1, seed=2, init="one", progress=False)
+    found, expected = compare_with_enumeration(exact, posterior.labels[0])
+    assert found < 2 * expected
+    if draws == 60_000:
+        assert found < 0.015
