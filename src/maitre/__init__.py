@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from maitre import approximate, families, moves, partitions, priors
     from maitre.comparing import compare_models
-    from maitre.estimators import DistanceDependentMixture, DPMixture, HDPTopics, MAPSearch
+    from maitre.estimators import DistanceDependentMixture, DPMixture, HDPTopics, MAPSearch, RankingMixture
     from maitre.extending import extend
     from maitre.numerics.distributions import Beta, Gamma
     from maitre.posterior.groups import GroupPosterior
@@ -34,6 +34,7 @@ _HOMES = {
     "HDPTopics": "maitre.estimators",
     "MAPSearch": "maitre.estimators",
     "Posterior": "maitre.posterior.posterior",
+    "RankingMixture": "maitre.estimators",
     "compare_models": "maitre.comparing",
     "extend": "maitre.extending",
     "load": "maitre.sampling",
@@ -59,6 +60,7 @@ __all__ = [
     "HDPTopics",
     "MAPSearch",
     "Posterior",
+    "RankingMixture",
     "approximate",
     "compare_models",
     "decays",

@@ -10,9 +10,11 @@ import numpy as np
 
 from maitre.data.blocks import Blocks
 from maitre.data.rows import BlockRows, Rows, as_data
+from maitre.families import RANKINGS
 from maitre.families import REGISTRY as FAMILIES
 from maitre.families.auto import choose_family
 from maitre.families.base import Family
+from maitre.families.rankings import RankingFamily
 from maitre.numerics.arrays import Ints
 from maitre.priors import REGISTRY as PRIORS
 from maitre.priors.base import Prior
@@ -39,7 +41,7 @@ class Model:
         """Validate and encode the data, and fill in the family's defaults; a model is what it is. `on_disk`: data that are there may stay there."""
         if isinstance(data, Model):
             return data
-        rows = as_data(data)
+        rows = rows_of(data, family)
         family = as_family(family, rows)
         prior = as_prior(prior)
         prior.check_size(rows.n)
@@ -86,12 +88,20 @@ def pool_of(n: int) -> Ints:
     return np.arange(n) if n <= POOL else np.unique(np.random.default_rng(n).integers(0, n, POOL))
 
 
+def rows_of(data: Any, family: Family | str | None) -> Rows:
+    """What a user gave, as rows: rankings if the family is one of rankings."""
+    kind = RANKINGS.get(family) if isinstance(family, str) else type(family) if isinstance(family, RankingFamily) else None
+    return as_data(data) if kind is None else (family if isinstance(family, RankingFamily) else kind()).rows(data)  # type: ignore[attr-defined]
+
+
 def as_family(family: Family | str | None, data: Rows) -> Family:
     """A family from an object, a name, or the data."""
     if isinstance(family, Family):
         return family
     if family is None or (isinstance(family, str) and family == "auto"):
         return choose_family(data)
+    if isinstance(family, str) and family in RANKINGS:
+        return RANKINGS[family]()
     if isinstance(family, str) and family in FAMILIES and family != "Product":
         return FAMILIES[family]()
     raise ValueError(

@@ -16,12 +16,11 @@ import numpy as np
 from maitre.chains.run import Conditions, new_run, posterior_of, resumed_run
 from maitre.chains.settings import Settings, seconds
 from maitre.data.groups import GroupedRows, as_groups
-from maitre.data.rows import as_data
 from maitre.engines.sharing import ENGINES
 from maitre.families.base import Family
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.words import Words
-from maitre.model import Model, as_family
+from maitre.model import Model, as_family, rows_of
 from maitre.moves import Move, stay_on_disk
 from maitre.moves.registry import named_moves
 from maitre.numerics.arguments import one_of, truth, whole_number
@@ -92,7 +91,7 @@ def sample(
     """
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
     conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress), _folder(store), truth("store_data", store_data))
-    rows = as_data(data)
+    rows = rows_of(data, family)
     model = Model.of(rows, family, prior, on_disk=stay_on_disk(moves, rows.n))
     if until is None:
         return sample_model(model, settings, conditions)

@@ -17,6 +17,8 @@ RNG = np.random.default_rng(3)
 X = np.concatenate([RNG.normal(size=(30, 2)), RNG.normal(size=(30, 2)) + 5.0])
 GROUPS = GroupedRows.of_index(X, np.arange(60) % 4)
 PLACES = RNG.uniform(size=(60, 2))
+RANKINGS = [list(RNG.permutation(5)[: 1 + i % 5]) for i in range(60)]
+OF_RANKINGS = {"mallows": "GeneralizedMallows", "plackett_luce": "PlackettLuce"}
 SHAPE = {"draws": 25, "burn_in": 20, "chains": 2, "seed": 4, "progress": False}
 
 
@@ -45,6 +47,8 @@ def cases():
             options = {"family": own, "prior": prior, "moves": name}
             if move.state.__name__ == "FranchiseState":
                 options |= {"data": GROUPS, "prior": mt.priors.HierarchicalDirichletProcess(alpha, alpha), "init": "random:5"}
+            if name in OF_RANKINGS:
+                options |= {"data": RANKINGS, "family": OF_RANKINGS[name]}
             found[f"{name} {'sampled' if sampled else 'fixed'}"] = options
         groups = {"data": GROUPS, "family": family, "prior": mt.priors.HierarchicalDirichletProcess(alpha, mt.Gamma(1, 1), own=sampled), "init": "random:5"}
         step = "exact" if sampled else "paper-eq6"

@@ -35,7 +35,17 @@ def resumed_elsewhere(tasks):
 
 
 def equal(posterior, arrays):
-    return all(np.array_equal(np.asarray(values), arrays[name.replace(".", "_")], equal_nan=True) for name, values in posterior.draws.items())
+    return all(np.array_equal(*trimmed(np.asarray(values), arrays[name.replace(".", "_")]), equal_nan=True) for name, values in posterior.draws.items())
+
+
+def trimmed(values, others):
+    """Rows of clusters may be filled up to the largest number of them that was ever stored."""
+    if values.ndim < 4 or values.shape == others.shape:
+        return values, others
+    width = min(values.shape[2], others.shape[2])
+    wider = values if values.shape[2] > width else others
+    assert (wider[:, :, width:] == -1).all() or np.isnan(wider[:, :, width:]).all()
+    return values[:, :, :width], others[:, :, :width]
 
 
 def test_every_move_and_state_goes_on_where_it_stopped(tmp_path):

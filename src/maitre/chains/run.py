@@ -25,7 +25,7 @@ from maitre.model import Model
 from maitre.moves import Composed, resolve, state_of
 from maitre.posterior.commits import Checkpoint
 from maitre.posterior.folder import Configuration, RunFolder, Stored, locked, reading
-from maitre.posterior.groups import posterior_class
+from maitre.posterior.kinds import posterior_class
 from maitre.posterior.posterior import Posterior
 from maitre.posterior.stored import StoredArray, in_memory
 

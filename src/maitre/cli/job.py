@@ -17,6 +17,7 @@ from maitre.chains.settings import Settings, seconds
 from maitre.cli.answer import MAX_SIMILARITY, clusters_at_a_glance
 from maitre.cli.folder import ANSWERS, check_free
 from maitre.cli.model import described, model_rows
+from maitre.cli.rankings import write_ranking_answers
 from maitre.cli.show import as_text, say, show_answer, show_model, terminal
 from maitre.data.files import replacing, write_table
 from maitre.data.rows import Rows
@@ -26,6 +27,7 @@ from maitre.partitions import adjusted_rand
 from maitre.partitions.labels import numbered_by_size
 from maitre.posterior.folder import versions_used
 from maitre.posterior.posterior import Posterior
+from maitre.posterior.rankings import RankingPosterior
 from maitre.sampling import sample_model, workers
 
 
@@ -78,6 +80,9 @@ def run_job(job: Job) -> None:
 
 def write_answers(console: Console, posterior: Posterior, out: Path, took: float, time_budget: float | None) -> None:
     """Show what a posterior says, and write it to the folder of its run."""
+    if isinstance(posterior, RankingPosterior):
+        write_ranking_answers(console, posterior, out, took)
+        return
     answer = _answered(posterior, took, time_budget)
     show_answer(console, answer.summary)
     _write(out, answer)

@@ -43,6 +43,7 @@ try:
     from maitre.cli.compare import compare
     from maitre.cli.demo import demo
     from maitre.cli.fit import fit, stem
+    from maitre.cli.rankings import rankings_file
     from maitre.cli.report import report_run
     from maitre.cli.resume import resume_run
     from maitre.cli.search import search_file
@@ -142,9 +143,16 @@ maitre topics reviews.csv --column text --min-documents 5
 
 maitre topics counts.npz --vocabulary words.txt --time-budget 300 --out answer"""
 
+_RANKING_EXAMPLES = """[bold]Examples[/bold]
+
+maitre rankings election.soi
+
+maitre rankings ballots.csv --format ranks --family GeneralizedMallows"""
+
 app.command(epilog=_EXAMPLES, no_args_is_help=False)(_interruptible(fit))
 app.command("search", epilog=_SEARCH_EXAMPLES, no_args_is_help=False)(_interruptible(search_file))
 app.command("topics", epilog=_TOPICS_EXAMPLES, no_args_is_help=False)(_interruptible(topics))
+app.command("rankings", epilog=_RANKING_EXAMPLES, no_args_is_help=False)(_interruptible(rankings_file))
 app.command("resume", no_args_is_help=False)(_interruptible(resume_run))
 app.command("report", no_args_is_help=False)(_interruptible(report_run))
 app.command("compare", no_args_is_help=False)(compare)

@@ -20,7 +20,7 @@ from maitre.cli import options
 from maitre.cli.folder import check_free
 from maitre.cli.job import without_nan, write_text
 from maitre.cli.model import described, model_lines
-from maitre.cli.show import WORRYING, heading, plural, say, show_model, table_of, terminal
+from maitre.cli.show import heading, plural, say, show_model, table_of, terminal
 from maitre.data.corpora import FORMATS, Corpus, read_corpus
 from maitre.data.files import write_table
 from maitre.data.groups import GroupedRows
@@ -29,6 +29,7 @@ from maitre.model import Model
 from maitre.numerics.distributions import Gamma
 from maitre.posterior.folder import versions_used
 from maitre.posterior.groups import GroupPosterior
+from maitre.posterior.verdict import WORRYING
 from maitre.sampling import group_model, group_settings, sample_model, workers
 
 ANSWERS = {

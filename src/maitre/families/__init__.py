@@ -4,9 +4,11 @@ from maitre.families.base import ConjugateFamily, Example, Family
 from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.gamma_poisson import GammaPoisson
+from maitre.families.generalized_mallows import GeneralizedMallows
 from maitre.families.known_covariance import KnownCovarianceGaussian
 from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.normal_inverse_wishart import NormalInverseWishart
+from maitre.families.plackett_luce import PlackettLuce
 from maitre.families.product import Product
 from maitre.families.words import Words
 
@@ -25,4 +27,6 @@ REGISTRY: dict[str, type[Family]] = {
     )
 }
 
-__all__ = ["REGISTRY", "ConjugateFamily", "Example", "Family", *REGISTRY]
+RANKINGS: dict[str, type[Family]] = {family.__name__: family for family in (GeneralizedMallows, PlackettLuce)}  # of rankings, which have states of their own
+
+__all__ = ["RANKINGS", "REGISTRY", "ConjugateFamily", "Example", "Family", *REGISTRY, *RANKINGS]

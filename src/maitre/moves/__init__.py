@@ -15,8 +15,10 @@ from maitre.moves.explicit_links import ExplicitLinks
 from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
 from maitre.moves.links import Links
+from maitre.moves.mallows import Mallows
 from maitre.moves.parallel import Parallel
 from maitre.moves.permutation import Permutation
+from maitre.moves.plackett_luce import Worths
 from maitre.moves.registry import REGISTRY, as_move, check_move, named_moves
 from maitre.moves.split_merge import SplitMerge
 from maitre.moves.superclusters import Superclusters
@@ -27,7 +29,10 @@ from maitre.states.clusters import ClusterState
 from maitre.states.mixture import MANY_POINTS
 
 REGISTRY.update(
-    {move.name: move for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct, Documents, Tables)}
+    {
+        move.name: move
+        for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct, Documents, Tables, Mallows, Worths)
+    }
 )
 
 
@@ -79,6 +84,7 @@ __all__ = [
     "FamilyHyperparameters",
     "Gibbs",
     "Links",
+    "Mallows",
     "Move",
     "Parallel",
     "Permutation",
@@ -87,6 +93,7 @@ __all__ = [
     "SplitMerge",
     "Superclusters",
     "Tables",
+    "Worths",
     "as_move",
     "check_move",
     "resolve",

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from maitre.data.groups import GroupedRows, as_groups
+from maitre.data.rankings import Rankings, as_rankings
 from maitre.data.rows import KINDS, Rows, TableRows, as_data
 from maitre.model import Model
 from maitre.moves import stay_on_disk
@@ -397,7 +398,7 @@ def _read_configuration(path: Path, commit: Commit, data: Any) -> Configuration:
 
 def _read_data(generation: Path, entry: dict[str, Any], arrays: dict[str, Any], data: Any) -> Rows:
     if data is not None:
-        rows = as_groups(data) if entry["kind"] == GroupedRows.KIND else as_data(data)
+        rows = as_groups(data) if entry["kind"] == GroupedRows.KIND else as_rankings(data) if entry["kind"] == Rankings.KIND else as_data(data)
         if rows.fingerprint() != entry["fingerprint"]:
             raise ValueError("these are not the data of the run: their values, types or column names differ")
         return rows

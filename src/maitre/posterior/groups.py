@@ -250,8 +250,3 @@ class GroupPosterior(Posterior):
         for name, row in self.diagnostics().items():
             lines.append(f"{name:>24}: mean {row['mean']:.4g}, sd {row['sd']:.3g}, effective draws {row['ess']:.0f}, R̂ {row['r_hat']:.3f}")
         return "\n".join(lines + self._warnings())
-
-
-def posterior_class(state: type[State]) -> type[Posterior]:
-    """What the draws of a kind of state are given out as."""
-    return GroupPosterior if issubclass(state, FranchiseState) else Posterior

@@ -7,6 +7,7 @@ from maitre.states.base import State, Variable
 from maitre.states.franchise import FranchiseState, LabelledFranchiseState
 from maitre.states.links import LinksState
 from maitre.states.mixture import MixtureState
+from maitre.states.rankings import OrderingState, WorthState
 
 REGISTRY: list[type[State]] = [MixtureState, LinksState, FranchiseState]
 
@@ -16,4 +17,15 @@ def state_for(prior: Prior) -> type[State]:
     return next(kind for kind in REGISTRY if isinstance(prior, kind.PRIOR))
 
 
-__all__ = ["REGISTRY", "FranchiseState", "LabelledFranchiseState", "LinksState", "MixtureState", "State", "Variable", "state_for"]
+__all__ = [
+    "REGISTRY",
+    "FranchiseState",
+    "LabelledFranchiseState",
+    "LinksState",
+    "MixtureState",
+    "OrderingState",
+    "State",
+    "Variable",
+    "WorthState",
+    "state_for",
+]

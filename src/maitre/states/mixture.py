@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -50,8 +50,8 @@ class MixtureState(ClusterState):
     """A partition of the points with the statistics of its clusters."""
 
     PRIOR = GibbsTypePrior
-    STARTS = ("sequential", "tight", "random")
-    SEATED_BY = "gibbs"
+    STARTS: ClassVar[tuple[str, ...]] = ("sequential", "tight", "random")
+    SEATED_BY: ClassVar[str | None] = "gibbs"
 
     def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None) -> None:
         super().__init__(model, compiled, values)

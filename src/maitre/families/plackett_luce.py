@@ -1,0 +1,190 @@
+"""Plackett–Luce model of rankings: a cluster gives every item a worth w_x ~ Gamma(shape, rate), and a ranking is made place by place by choice in proportion to worth,
+
+    p(π | w) = ∏_{j≤t} w_{π(j)} / Σ_{x ∉ π(1), …, π(j−1)} w_x.
+
+It is the order of arrival of items with times T_x ~ Exp(w_x). Times are exchangeable when worths are integrated out, so that one ranking alone has probability (n − t)!/n! and
+its worths can be drawn exactly: n times of Lomax(shape, rate), the earliest for the items ranked in their order and the others at random, then w_x | T_x ~ Gamma(shape + 1, rate + T_x).
+
+Luce (1959), Individual choice behavior; Plackett (1975), The analysis of permutations; Caron & Doucet (2012), Efficient Bayesian inference for generalized Bradley–Terry models.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maitre.data.rankings import Ballots, Rankings
+from maitre.families.base import Example
+from maitre.families.rankings import RankingFamily
+from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.compilation import compiled_apart, compiled_form_of
+from maitre.numerics.draw import shuffle
+from maitre.numerics.rng import gamma, uniform
+
+_TINY = 1e-100
+_LEAST = 1e-290
+
+
+class PlackettLuceStatistics(NamedTuple):
+    """Run-time state; n items, C slots."""
+
+    items: Any  # `maitre.data.rankings.Ballots`
+    starts: Ints
+    voters: Ints
+    first_voter: Ints
+    ballot: Ints
+    n_items: int
+    shape: float
+    rate: float
+    log_alone: Floats  # (T + 1,): ln (n − t)!/n!
+    worths: Floats  # (C, n)
+    whole: Floats  # (C,): their sums
+
+    def log_marginal(s, k: int) -> float:
+        """Not known in closed form: worths are explicit."""
+        raise NotImplementedError
+
+
+@compiled_apart
+def log_likelihood(s: Any, k: int, d: int) -> float:
+    """ln p(ranking d | worths of slot k)."""
+    product, logs, rest = 1.0, 0.0, s.whole[k]
+    for j in range(s.starts[d], s.starts[d + 1]):
+        worth = s.worths[k, s.items[j]]
+        product *= worth / max(rest, worth)
+        rest -= worth
+        if product < _TINY:
+            logs += math.log(max(product, _LEAST))
+            product = 1.0
+    return logs + math.log(product)
+
+
+@compiled_apart
+def log_likelihoods(s: Any, d: int, sizes: Ints, n_slots: int, out: Floats) -> None:
+    """ln p(ranking d | worths) for every occupied slot, −∞ for others."""
+    for k in range(n_slots):
+        out[k] = log_likelihood(s, k, d) if sizes[k] > 0 else -np.inf
+
+
+@compiled_apart
+def scale_worths(s: Any, k: int, rng: Any) -> None:
+    """The sum of the worths, of which no ranking says anything, drawn from its prior: Gamma(n · shape, rate)."""
+    total = 0.0
+    for x in range(s.n_items):
+        total += s.worths[k, x]
+    factor, s.whole[k] = gamma(s.n_items * s.shape, rng) / s.rate / total, 0.0
+    for x in range(s.n_items):
+        s.worths[k, x] = max(s.worths[k, x] * factor, _LEAST)
+        s.whole[k] += s.worths[k, x]
+
+
+def draw_worths_alone(s: Any, k: int, d: int, rng: Any) -> None:
+    """Worths of slot k given ranking d alone, exactly."""
+    n, begin, end = s.n_items, s.starts[d], s.starts[d + 1]
+    times, items = np.empty(n), np.empty(n, dtype=np.int64)
+    for x in range(n):
+        times[x] = s.rate * math.expm1(-math.log(uniform(rng)) / s.shape)
+    times.sort()
+    listed = np.zeros(n, dtype=np.int64)
+    for j in range(begin, end):
+        listed[s.items[j]] = 1
+        items[j - begin] = s.items[j]
+    found = end - begin
+    for x in range(n):
+        if listed[x] == 0:
+            items[found] = x
+            found += 1
+    shuffle(items[end - begin :], rng)
+    s.whole[k] = 0.0
+    for place in range(n):
+        s.worths[k, items[place]] = max(gamma(s.shape + 1.0, rng) / (s.rate + min(times[place], 1e280)), _LEAST)
+        s.whole[k] += s.worths[k, items[place]]
+
+
+compiled_form_of(draw_worths_alone, inline=False)(draw_worths_alone)
+
+
+@compiled_apart
+def redraw_worths(s: Any, k: int, ballots: Ints, n: int, rng: Any) -> None:
+    """Worths of slot k given its rankings (equal ones next to each other) and its present worths: for every ranking and place the time that the choice takes,
+    ~ Exp(worth of those left), then w_x ~ Gamma(shape + times ranked, rate + Σ times of choices in which x was left), then their sum."""
+    ranked, spared, total = np.zeros(s.n_items), np.zeros(s.n_items), 0.0
+    i = 0
+    while i < n:
+        d = ballots[i]
+        copies = 0
+        while i < n and ballots[i] == d:
+            copies += 1
+            i += 1
+        begin, end = s.starts[d], s.starts[d + 1]
+        rest, here = s.whole[k], 0.0
+        for j in range(begin, end):
+            item = s.items[j]
+            time = (-math.log(uniform(rng)) if copies == 1 else gamma(float(copies), rng)) / max(rest, s.worths[k, item])
+            here += time
+            rest -= s.worths[k, item]
+            ranked[item] += copies
+            spared[item] += here
+        for j in range(begin, end):
+            spared[s.items[j]] -= here  # minus the times after the item was chosen
+        total += here
+    s.whole[k] = 0.0
+    for x in range(s.n_items):
+        s.worths[k, x] = max(gamma(s.shape + ranked[x], rng) / (s.rate + total + min(spared[x], 0.0)), _LEAST)
+        s.whole[k] += s.worths[k, x]
+    scale_worths(s, k, rng)
+
+
+@compiled_apart
+def guess_worths(s: Any, k: int, ballots: Ints, n: int) -> None:
+    """Worths to start from: expectations after one round with equal worths and times as expected."""
+    ranked, spared, total = np.zeros(s.n_items), np.zeros(s.n_items), 0.0
+    for i in range(n):
+        begin, end = s.starts[ballots[i]], s.starts[ballots[i] + 1]
+        here = 0.0
+        for j in range(begin, end):
+            here += 1.0 / (s.n_items - (j - begin))
+            ranked[s.items[j]] += 1.0
+            spared[s.items[j]] += here
+        for j in range(begin, end):
+            spared[s.items[j]] -= here
+        total += here
+    s.whole[k] = 0.0
+    for x in range(s.n_items):
+        s.worths[k, x] = (s.shape + ranked[x]) / (s.rate + total + spared[x])
+        s.whole[k] += s.worths[k, x]
+
+
+@dataclass(frozen=True)
+class PlackettLuce(RankingFamily):
+    """Rankings, best first, of any length. Items' worths in a cluster are Gamma(`shape`, `rate`): a small shape lets few items stand out; the rate is a matter of units only.
+
+    >>> import maitre as mt
+    >>> mt.families.PlackettLuce(4).in_one_line()
+    'PlackettLuce(n_items=4, shape=0.5, rate=1)'
+    """
+
+    n_items: int | None = None
+    shape: float = 0.5
+    rate: float = 1.0
+
+    POSITIVE = ("shape", "rate")
+    NOT_SAMPLED = ("shape", "rate")
+    MOVES = "plackett_luce"
+    statistics = PlackettLuceStatistics
+
+    def validate(self, data: Any) -> Rankings:
+        return self.rows(data)
+
+    def allocate(self, encoded: Ballots, capacity: int, places: int = 1) -> PlackettLuceStatistics:
+        """Slots without members; those of a state get their worths from it."""
+        n = int(self.n_items or 2)
+        longest = int(np.diff(encoded.starts).max(initial=places))
+        log_alone = np.array([math.lgamma(n - t + 1.0) - math.lgamma(n + 1.0) for t in range(longest + 1)])
+        return PlackettLuceStatistics(*encoded, n, float(self.shape), float(self.rate), log_alone, np.ones((capacity, n)), np.full(capacity, float(n)))
+
+
+PlackettLuce.EXAMPLES = (Example(PlackettLuce(4, 0.7), [[0, 1, 2], [0, 1], [1, 0, 3], [3]]), Example(PlackettLuce(3, 1.3), [[0, 1], [1], [2, 1], [0, 2], [1]]))

@@ -1,0 +1,73 @@
+"""What families of rankings share: how data come in, and the codes of rankings by an ordering."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from maitre.data.rankings import Ballots, Rankings, as_rankings
+from maitre.families.base import Family
+from maitre.numerics.arguments import whole_number
+from maitre.numerics.arrays import Floats
+from maitre.numerics.bits import WORD, count_below
+from maitre.numerics.compilation import compiled
+
+
+@compiled
+def fill_codes(items: Any, begin: int, end: int, places: Any, codes: Any) -> None:
+    """codes[j] = s_j: how many items that stand before π(j) in the ordering are not among π(1), …, π(j−1). `places` is where every item stands in it."""
+    if len(places) <= WORD:
+        taken = np.uint64(0)
+        for j in range(begin, end):
+            place = places[items[j]]
+            codes[j - begin] = place - count_below(taken, place)
+            taken |= np.uint64(1) << np.uint64(place)
+    else:
+        for j in range(begin, end):
+            place = places[items[j]]
+            code = np.int64(place)
+            for i in range(begin, j):
+                if places[items[i]] < place:
+                    code -= 1
+            codes[j - begin] = code
+
+
+class RankingFamily(Family):
+    """A component model of rankings of `n_items` items, of any length."""
+
+    n_items: int | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_items is not None:
+            whole_number("n_items", self.n_items, least=2, most=32_000)
+
+    def rows(self, data: Any) -> Rankings:
+        """What a user gave, as rankings."""
+        return as_rankings(data, self.n_items)
+
+    def validate(self, data: Any) -> Rankings:
+        return self.rows(data)
+
+    def defaults(self, data: Rankings) -> dict[str, Any]:
+        return {"n_items": data.n_items}
+
+    def encode(self, data: Rankings) -> Ballots:
+        """The last of n items says nothing that the others have not said: rankings are cut off before it."""
+        return data.ballots(data.n_items - 1)
+
+    @abstractmethod
+    def allocate(self, encoded: Ballots, capacity: int) -> Any: ...
+
+    def vectors(self, data: Rankings, encoded: Ballots) -> Floats:
+        """The place of every item in every voter's ranking; items not ranked share the mean of the places left."""
+        n, matrix = data.n_items, np.empty((data.n, data.n_items))
+        rows = []
+        for ranking, _ in data.distinct():
+            row = np.full(n, 0.5 * (len(ranking) + n - 1))
+            row[ranking] = np.arange(len(ranking))
+            rows.append(row)
+        matrix[:] = np.array(rows)[data.ballot]
+        return matrix

@@ -1,0 +1,61 @@
+"""Mixtures of generalized Mallows models: an iteration is a sweep over all voters, new orderings of all clusters, and splits and merges."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from maitre.families.generalized_mallows import GeneralizedMallows
+from maitre.model import Model
+from maitre.moves.base import Move, Report
+from maitre.moves.mallows_split import split_and_merge
+from maitre.moves.mallows_sweeps import redraw, reseat_collapsed, reseat_explicit
+from maitre.numerics.arguments import one_of, whole_number
+from maitre.numerics.rng import RngState
+from maitre.states.rankings import OrderingState
+
+_KINDS = ("reinsertion", "stagewise", "swaps")
+_MANY_VOTERS = 20_000
+
+
+class Mallows(Move):
+    """Exact sampling of partition and orderings, the dispersions θ integrated out.
+
+    Parameters
+    ----------
+    collapsed_every : sweeps with θ integrated out come so often; between them θ is drawn first, which is faster. By default all of up to 20,000 voters, one in five of more.
+    rounds : how often θ and the orderings are redrawn in an iteration.
+    proposals : how many smart splits and merges, re-splits of two clusters, and coins (merges of clusters alike) an iteration makes.
+    orderings : "reinsertion" (each item to any place), "stagewise" (a proposal of a whole ordering first, accepted or not), or "swaps" (neighbours).
+    """
+
+    name = "mallows"
+    state: ClassVar[type[OrderingState]] = OrderingState
+    REMEMBERS = ("iteration",)
+
+    def __init__(
+        self,
+        collapsed_every: int | None = None,
+        rounds: int = 2,
+        proposals: tuple[int, int, int] = (6, 2, 2),
+        orderings: Literal["reinsertion", "stagewise", "swaps"] = "reinsertion",
+    ) -> None:
+        self.collapsed_every = None if collapsed_every is None else whole_number("collapsed_every", collapsed_every, least=1)
+        self.rounds = whole_number("rounds", rounds, least=1)
+        self.proposals = tuple(whole_number("proposals", number) for number in proposals)
+        self.orderings = one_of("orderings", orderings, _KINDS)
+        self.iteration = 0
+
+    def check(self, model: Model) -> None:
+        """Rankings under a generalized Mallows model only."""
+        if not isinstance(model.family, GeneralizedMallows):
+            raise ValueError(f"move 'mallows' is for the family GeneralizedMallows, not for {type(model.family).__name__}")
+
+    def step(self, state: OrderingState, rng: RngState) -> Report:
+        every = self.collapsed_every or (1 if state.model.n <= _MANY_VOTERS else 5)
+        sweep = reseat_collapsed if self.iteration % every == 0 else reseat_explicit
+        self.iteration += 1
+        operations = sweep(state, rng).operations
+        redraw(state, self.rounds, _KINDS.index(self.orderings), rng)
+        report = split_and_merge(state, self.proposals, rng)
+        state.log_joint = state.compute_log_joint()
+        return report._replace(operations=operations)
