@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from maitre.data.blocks import Blocks
+from maitre.data.columns import Column, TypedRows, columns_of, with_types
 from maitre.data.rows import BlockRows, Rows, as_data
 from maitre.families import REGISTRY as FAMILIES
 from maitre.families.auto import choose_family
@@ -35,11 +37,22 @@ class Model:
     pool: Ints | None = None  # of data that stay on disk, the points that `encoded` holds
 
     @classmethod
-    def of(cls, data: Any, family: Family | str | None = None, prior: Prior | str | None = None, given: Family | None = None, on_disk: bool = False) -> Model:
-        """Validate and encode the data, and fill in the family's defaults; a model is what it is. `on_disk`: data that are there may stay there."""
+    def of(
+        cls,
+        data: Any,
+        family: Family | str | None = None,
+        prior: Prior | str | None = None,
+        given: Family | None = None,
+        on_disk: bool = False,
+        types: Mapping[Any, str] | None = None,
+    ) -> Model:
+        """Validate and encode the data, and fill in the family's defaults; a model is what it is. `on_disk`: data that are there may stay there.
+
+        Where no family is given it is decided for each column what it is; `types` says so instead (`maitre.data.columns`).
+        """
         if isinstance(data, Model):
             return data
-        rows = as_data(data)
+        rows = with_types(as_data(data), types, decide=is_open(family))
         family = as_family(family, rows)
         prior = as_prior(prior)
         prior.check_size(rows.n)
@@ -50,6 +63,16 @@ class Model:
         pool = pool_of(rows.n) if isinstance(valid, Blocks) else None
         encoded = filled.at_prior_means().encode(valid if pool is None else valid[pool])
         return cls(filled, prior, encoded, rows.n, rows, valid, family if given is None else given, pool)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What each column of the data was taken for; empty where there was nothing to decide."""
+        return columns_of(self.data)
+
+    def log_jacobian(self, new: Any) -> Any:
+        """What to add to the log density of new rows where the model sees logarithms of columns."""
+        assert self.data is not None
+        return self.data.alike(new).log_jacobian() if isinstance(self.data, TypedRows) and any(c.kind == "log" for c in self.columns) else 0.0
 
     @property
     def in_memory(self) -> bool:
@@ -85,11 +108,16 @@ def pool_of(n: int) -> Ints:
     return np.arange(n) if n <= POOL else np.unique(np.random.default_rng(n).integers(0, n, POOL))
 
 
+def is_open(family: Any) -> bool:
+    """Whether the family is to be chosen."""
+    return family is None or (isinstance(family, str) and family == "auto")
+
+
 def as_family(family: Family | str | None, data: Rows) -> Family:
     """A family from an object, a name, or the data."""
     if isinstance(family, Family):
         return family
-    if family is None or (isinstance(family, str) and family == "auto"):
+    if is_open(family):
         return choose_family(data)
     if isinstance(family, str) and family in FAMILIES and family != "Product":
         return FAMILIES[family]()

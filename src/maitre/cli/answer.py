@@ -14,14 +14,14 @@ MAX_SIMILARITY = 1500
 
 
 def clusters_at_a_glance(data: Rows, clusters: Ints, certain: Floats) -> list[dict[str, Any]]:
-    """For each cluster its size, share, mean certainty, and the first few columns: the mean of numbers, the commonest of other values."""
-    sizes = np.bincount(clusters)[1:]
-    means = np.bincount(clusters, certain)[1:] / sizes
+    """For each cluster, the largest first, its number, size, share, mean certainty, and the first few columns: the mean of numbers, the commonest of other values."""
+    sizes = np.bincount(clusters)
+    means = np.bincount(clusters, certain) / sizes
     columns = _columns(data, clusters)
     return [
-        {"cluster": k + 1, "size": int(size), "share": float(size / len(clusters)), "certainty": float(means[k])}
+        {"cluster": int(k), "size": int(sizes[k]), "share": float(sizes[k] / len(clusters)), "certainty": float(means[k])}
         | {"columns": {name: values[k] for name, values in columns.items()}}
-        for k, size in enumerate(sizes)
+        for k in np.argsort(-sizes, kind="stable")
     ]
 
 

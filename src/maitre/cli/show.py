@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import itertools
+import sys
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from maitre.chains.output import Patient
 
 MAX_ROWS = 20
 MAX_NUMBERS = 9
@@ -20,8 +23,9 @@ _WORDS = {"log_joint": "log joint", "n_clusters": "number of clusters"}
 
 def terminal(quiet: bool) -> Console:
     """Where a command prints; wide enough for a table where the output is not a terminal, which has a width of its own."""
-    console = Console(quiet=quiet, highlight=False, markup=False)
-    return console if console.is_terminal else Console(quiet=quiet, highlight=False, markup=False, width=120)
+    stream: Any = Patient(sys.stdout)
+    console = Console(file=stream, quiet=quiet, highlight=False, markup=False)
+    return console if console.is_terminal else Console(file=stream, quiet=quiet, highlight=False, markup=False, width=120)
 
 
 def say(console: Console, text: str) -> None:
@@ -39,9 +43,11 @@ def show_model(console: Console, rows: list[tuple[str, str]]) -> None:
 
 def show_answer(console: Console, summary: dict[str, Any]) -> None:
     """The clusters found, the posterior of their number, and the diagnostics."""
-    show_clusters(console, summary["clusters"])
-    _show_numbers(console, summary["n_clusters_posterior"])
-    _show_diagnostics(console, summary["diagnostics"])
+    in_burn_in = summary["settings"].get("stopped_in_burn_in")
+    show_clusters(console, summary["clusters"], "the state in which burn-in was stopped") if in_burn_in else show_clusters(console, summary["clusters"])
+    if not in_burn_in:
+        _show_numbers(console, summary["n_clusters_posterior"])
+        _show_diagnostics(console, summary["diagnostics"])
     console.print(_how(summary))
     for note in summary["notes"]:
         console.print(f"\nNote: {note}")

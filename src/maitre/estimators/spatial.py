@@ -6,7 +6,7 @@ its distances to all others, and putting it among them changes their law.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from maitre.data.rows import as_data
@@ -31,7 +31,7 @@ class DistanceDependentMixture(SampledClustering):
     decay : how links become rarer with distance, e.g. `mt.decays.window(2.0)`; by default exponential with the median distance to a candidate as its scale.
     concentration : weight of a link to oneself: a number, or a prior (the default) and then sampled.
     sequential : whether points link to earlier rows only.
-    moves, draws, burn_in, thin, chains, init, random_state, progress : as in `maitre.DPMixture`; moves are "links" or "explicit_links".
+    moves, draws, burn_in, thin, chains, init, random_state, progress, types : as in `maitre.DPMixture`; moves are "links" or "explicit_links".
 
     Attributes
     ----------
@@ -61,6 +61,7 @@ class DistanceDependentMixture(SampledClustering):
         init: Any = "auto",
         random_state: Any = None,
         progress: bool = False,
+        types: Mapping[Any, str] | None = None,
     ) -> None:
         self.family = family
         self.coordinates = coordinates
@@ -78,6 +79,7 @@ class DistanceDependentMixture(SampledClustering):
         self.init = init
         self.random_state = random_state
         self.progress = progress
+        self.types = types
 
     def fit(self, X: Any, y: Any = None, distances: Any = None) -> Self:
         """Draw links between the rows of X and keep the best; y is ignored. With `distances`, a matrix, dense or sparse, no coordinates are needed."""
@@ -90,7 +92,7 @@ class DistanceDependentMixture(SampledClustering):
             raise ValueError("with distances of your own say how links decay with them, e.g. decay=mt.decays.exponential(1.0)")
         else:
             prior = DistanceDependent(distances, self.decay, concentration, self.sequential)
-        self._sample(Model.of(observed, self.family, prior))
+        self._sample(Model.of(observed, self.family, prior, types=self.types))
         return self
 
     def __sklearn_tags__(self) -> Any:

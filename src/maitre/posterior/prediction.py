@@ -73,4 +73,4 @@ def predict(posterior: Posterior, new: Any, max_draws: int) -> tuple[Floats, Flo
         share[n_clusters, n_reference] = 1.0
         score_new(state.reading(encoded), state.log_weights_of_a_new_point(), share, np.zeros(n_clusters + 1), highest, totals)
     density = totals.sum(axis=1)
-    return totals / density[:, None], highest + np.log(density / len(chosen))
+    return totals / density[:, None], highest + np.log(density / len(chosen)) + model.log_jacobian(new)
