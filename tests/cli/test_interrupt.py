@@ -125,7 +125,7 @@ def test_impatient_presses_keep_the_results(command):
 
 def test_several_presses_outside_a_run_are_one():
     script = "import maitre.cli.fit, os, signal, sys, time\nfrom maitre.cli.main import run\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    script += "def read(file):\n    print('reading', flush=True)\n    time.sleep(60)\nmaitre.cli.fit.read_noted = read\nrun()"
+    script += "def read(*_, **__):\n    print('reading', flush=True)\n    time.sleep(60)\nmaitre.cli.fit.read_noted = read\nrun()"
     with subprocess.Popen([sys.executable, "-c", script, "fit", "points.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "reading\n"
         for _ in range(5):
@@ -200,7 +200,7 @@ def test_a_lack_of_memory_is_told_in_one_line(lack, capsys, monkeypatch):
 
 
 def test_other_faults_of_ours_are_not_hidden(monkeypatch):
-    def fault(file):
+    def fault(*_, **__):
         raise RuntimeError("this should not happen")
 
     monkeypatch.setattr("maitre.cli.fit.read_noted", fault)

@@ -50,7 +50,9 @@ def fit(
     neighbours: Annotated[
         int | None,
         typer.Option(
-            metavar="K", help="Points in space: clusters hold together by links between each row and its K nearest neighbours.", rich_help_panel=_SPACE
+            metavar="K",
+            help="Points in space: clusters hold together by links between each row and its K nearest neighbours; by default a fifteenth of the rows, 10 to 100.",
+            rich_help_panel=_SPACE,
         ),
     ] = None,
     radius: Annotated[
@@ -60,7 +62,7 @@ def fit(
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Columns that say where a row is; the others are clustered (add --columns to cluster by coordinates too). By default all columns are both.",
+            help="Points in space: columns that say where a row is; the others are clustered (add --columns to cluster by coordinates too). By default all columns are both.",
             rich_help_panel=_SPACE,
         ),
     ] = None,
@@ -106,15 +108,15 @@ def fit(
     target = Path(f"{stem(file)}-maitre") if out is None else out
     check_free(target, force)
     reading = read_noted(file, *options.signs(separator, decimal), on_disk=True)
-    space, table = Space(neighbours, radius, metric, decay, sequential), as_data(reading.table)
+    space, table = Space(neighbours, radius, metric, decay, sequential, coordinates is not None), as_data(reading.table)
     dropped = [*split_names(drop), *([] if columns else split_names(coordinates))]
     wanted = positions(table, split_names(columns), dropped, label_column)
     data, truth = selected(table, split_names(columns), dropped, label_column)
     places = data if coordinates is None else selected(table, split_names(coordinates), [], None)[0]
-    if not space.asked_for and (coordinates or sequential or decay != "exponential" or metric != "euclidean"):
-        raise ValueError("--coordinates, --metric, --decay and --sequential are for points in space: add --neighbours or --radius")
+    if not space.asked_for and (sequential or decay != "exponential" or metric != "euclidean"):
+        raise ValueError("--metric, --decay and --sequential are for points in space: add --coordinates, --neighbours or --radius")
     if space.asked_for and prior != "DirichletProcess":
-        raise ValueError(f"--neighbours and --radius make the prior distance-dependent: leave out --prior {prior}")
+        raise ValueError(f"--coordinates, --neighbours and --radius make the prior distance-dependent: leave out --prior {prior}")
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
     data = with_types(data, parse_types(types or []), decide=is_open(family))
     chosen = as_family(family, data)
@@ -133,7 +135,9 @@ def fit(
             force=force,
             quiet=quiet,
             store_data=not without_data,
-            reading=Source(shown(file), reading.notes, str(file.absolute()) if join and str(file) != "-" else None, separator, decimal),
+            reading=Source(
+                shown(file), [*reading.notes, *filter(None, [space.note])], str(file.absolute()) if join and str(file) != "-" else None, separator, decimal
+            ),
             joined=table.frame() if join else None,
             chosen=(table.n_columns, wanted) if table.names is None else None,
         )

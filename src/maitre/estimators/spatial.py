@@ -24,8 +24,9 @@ class DistanceDependentMixture(SampledClustering):
     Parameters
     ----------
     family : model of a cluster, or its name; by default chosen from the types of the columns.
-    coordinates : the columns (names, or positions from 0) that say where a point is; the others are what is observed there. By default all columns are both.
-    neighbours : each point may link to so many nearest neighbours (10 if neither this nor a radius is given).
+    coordinates : the columns (names, or positions from 0) that say where a point is; the others are what is observed there. By default all columns are both, which
+        cuts clusters into pieces of space: give them where you can.
+    neighbours : each point may link to so many nearest neighbours ; if neither this nor a radius is given, a fifteenth of the points, between 10 and 100.
     radius : each point may link to points within this distance; with `neighbours` both conditions hold.
     metric : "euclidean", "manhattan", "chebyshev", or "haversine" for latitude and longitude in degrees (distances in km).
     decay : how links become rarer with distance, e.g. `mt.decays.window(2.0)`; by default exponential with the median distance to a candidate as its scale.
