@@ -103,7 +103,7 @@ def with_types(data: Any, types: Mapping[Any, str] | None = None, decide: bool =
 
     Sparse matrices and data on disk are what they are. Arrays of numbers that need nothing stay arrays.
 
-    >>> rows = with_types([[1.0, 0, 7.5], [2.0, 1, 7.5], [3.5, 0, 7.5]] * 10)
+    >>> rows = with_types([[i**0.5, i % 2, 7.5] for i in range(30)])
     >>> [(column.name, column.kind) for column in rows.columns]
     [(0, 'number'), (1, 'category'), (2, 'out')]
     """
