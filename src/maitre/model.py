@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from maitre.data.blocks import Blocks
+from maitre.data.columns import Column, TypedRows, columns_of, with_types
 from maitre.data.rows import BlockRows, Rows, as_data
 from maitre.families import RANKINGS
 from maitre.families import REGISTRY as FAMILIES
@@ -37,11 +39,22 @@ class Model:
     pool: Ints | None = None  # of data that stay on disk, the points that `encoded` holds
 
     @classmethod
-    def of(cls, data: Any, family: Family | str | None = None, prior: Prior | str | None = None, given: Family | None = None, on_disk: bool = False) -> Model:
-        """Validate and encode the data, and fill in the family's defaults; a model is what it is. `on_disk`: data that are there may stay there."""
+    def of(
+        cls,
+        data: Any,
+        family: Family | str | None = None,
+        prior: Prior | str | None = None,
+        given: Family | None = None,
+        on_disk: bool = False,
+        types: Mapping[Any, str] | None = None,
+    ) -> Model:
+        """Validate and encode the data, and fill in the family's defaults; a model is what it is. `on_disk`: data that are there may stay there.
+
+        Where no family is given it is decided for each column what it is; `types` says so instead (`maitre.data.columns`).
+        """
         if isinstance(data, Model):
             return data
-        rows = rows_of(data, family)
+        rows = with_types(rows_of(data, family), types, decide=is_open(family))
         family = as_family(family, rows)
         prior = as_prior(prior)
         prior.check_size(rows.n)
@@ -53,6 +66,16 @@ class Model:
         pool = pool_of(rows.n) if isinstance(valid, Blocks) else None
         encoded = filled.at_prior_means().encode(valid if pool is None else valid[pool])
         return cls(filled, prior, encoded, rows.n, rows, valid, family if given is None else given, pool)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What each column of the data was taken for; empty where there was nothing to decide."""
+        return columns_of(self.data)
+
+    def log_jacobian(self, new: Any) -> Any:
+        """What to add to the log density of new rows where the model sees logarithms of columns."""
+        assert self.data is not None
+        return self.data.alike(new).log_jacobian() if isinstance(self.data, TypedRows) and any(c.kind == "log" for c in self.columns) else 0.0
 
     @property
     def in_memory(self) -> bool:
@@ -94,11 +117,16 @@ def rows_of(data: Any, family: Family | str | None) -> Rows:
     return as_data(data) if kind is None else (family if isinstance(family, RankingFamily) else kind()).rows(data)  # type: ignore[attr-defined]
 
 
+def is_open(family: Any) -> bool:
+    """Whether the family is to be chosen."""
+    return family is None or (isinstance(family, str) and family == "auto")
+
+
 def as_family(family: Family | str | None, data: Rows) -> Family:
     """A family from an object, a name, or the data."""
     if isinstance(family, Family):
         return family
-    if family is None or (isinstance(family, str) and family == "auto"):
+    if is_open(family):
         return choose_family(data)
     if isinstance(family, str) and family in RANKINGS:
         return RANKINGS[family]()

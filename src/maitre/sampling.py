@@ -6,7 +6,7 @@ import numbers
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -46,7 +46,7 @@ def sample(
     burn_in: int | None = None,
     thin: int = 1,
     chains: int = 4,
-    seed: int = 0,
+    seed: Any = 0,
     init: Any = "auto",
     engine: str = "threads",
     store: str | Path | None = None,
@@ -55,6 +55,7 @@ def sample(
     threads: int | None = None,
     store_data: bool = True,
     until: str | None = None,
+    types: Mapping[Any, str] | None = None,
 ) -> Posterior:
     """Draw partitions of the data from their posterior.
 
@@ -68,7 +69,7 @@ def sample(
     draws, burn_in : iterations kept and dropped, per chain; by default 150,000 visits to points each, between 15 and 1000.
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.
-    seed : one seed gives the same draws on any number of threads.
+    seed : one seed gives the same draws on any number of threads. A whole number, a NumPy `Generator` to draw it from, or None for another one every time.
     init : "sequential" (points are seated one after the other), "search" (the best clustering of a short `maitre.search`), "one", "singletons", "random:K", "kmeans:K",
         "variational:K" (a short run of `maitre.approximate.variational` with K components), or one label per point. "auto" makes two sweeps
         from each of "sequential", "sequential" with tighter clusters expected, and "random:100", and goes on from the best: with a diffuse prior the first alone can
@@ -76,11 +77,13 @@ def sample(
     engine : "threads" (or "serial": one thread).
     store : a new folder for the run: its configuration, data, draws as they come, and checkpoints. `maitre.load` reads it, also while the run goes on, and `maitre.resume`
         goes on with it. Without one, draws stay in memory if they fit in 512 MB, else go to a temporary folder.
-    time_budget : seconds, counted from the first iteration, after which sampling stops with the draws made so far (how many depends on the machine's speed).
+    time_budget : seconds (compilation not counted) after which sampling stops with the draws made so far (how many depends on the machine's speed).
     threads : how many chains run at once; by default as many as there are cores, or all of them under a time budget.
     store_data : whether the folder gets a copy of the data; without one they must be given to `maitre.resume` and `maitre.load`.
     until : "converged" goes on, with twice as many draws each time, until all chains are in one camp with R̂ below 1.05 and 100 effective draws
         (`Posterior.verdict`), or the time budget is up, or 32 times as many draws have been made. Where the first half was too early it is left out.
+    types : what some columns are, by name or position: "number", "log" (its logarithm), "count", "category" or "out" (left out). The others are decided from what
+        they hold, if no family is given (`maitre.data.columns`); `posterior.model.columns` tells.
 
     Ctrl-C returns the draws made so far; chains that have made far fewer than the others are left out.
 
@@ -92,7 +95,7 @@ def sample(
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
     conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress), _folder(store), truth("store_data", store_data))
     rows = rows_of(data, family)
-    model = Model.of(rows, family, prior, on_disk=stay_on_disk(moves, rows.n))
+    model = Model.of(rows, family, prior, on_disk=stay_on_disk(moves, rows.n), types=types)
     if until is None:
         return sample_model(model, settings, conditions)
     one_of("until", until, ("converged",))
@@ -136,7 +139,7 @@ def sample_groups(
     burn_in: int | None = None,
     thin: int = 1,
     chains: int = 2,
-    seed: int = 0,
+    seed: Any = 0,
     init: Any = "auto",
     keep_labels: bool = False,
     own: bool = False,

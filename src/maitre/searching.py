@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
@@ -17,7 +17,7 @@ from maitre.engines.threads import run_all
 from maitre.families.base import ConjugateFamily, Family
 from maitre.families.statistics import mergeable
 from maitre.model import Model
-from maitre.numerics.arguments import one_of, truth, whole_number
+from maitre.numerics.arguments import as_seed, one_of, truth, whole_number
 from maitre.numerics.arrays import Ints
 from maitre.numerics.rng import stream
 from maitre.optimize.pipeline import ROUNDS, Outcome, Plan, Search, Stage, warm_up
@@ -89,7 +89,7 @@ def search(
     beam: int | None = 100,
     score: str = "inadmissible",
     order: str | Sequence[str] = "marginal",
-    seed: int = 0,
+    seed: Any = 0,
     queue: str = "best-first",
     diversity: int = 10,
     restarts: int = 0,
@@ -97,6 +97,7 @@ def search(
     rounds: int | None = None,
     time_budget: float | None = None,
     progress: bool = True,
+    types: Mapping[Any, str] | None = None,
 ) -> Found:
     """Find a partition of the data with as high a log joint as possible.
 
@@ -117,6 +118,7 @@ def search(
     refine : climb from the result by moving points, splitting and merging clusters, then anneal all of it, then parts of it again and again.
     rounds : so many parts; by default 100, or as many as there is time for.
     time_budget : seconds (compilation not counted) after which the best so far is returned.
+    types : what some columns are, as in `maitre.sample`.
 
     Ctrl-C also returns the best so far, flagged as not `complete`.
 
@@ -125,7 +127,7 @@ def search(
     >>> found.labels, found.optimal
     (array([0, 0, 1, 1]), True)
     """
-    seed, show = whole_number("seed", seed), truth("progress", progress)
+    seed, show = as_seed(seed), truth("progress", progress)
     budget = seconds(time_budget)
     rounds = None if rounds is None else whole_number("rounds", rounds)
     plan = Plan(
@@ -137,7 +139,7 @@ def search(
         truth("refine", refine),
         rounds if rounds is not None or budget is not None else ROUNDS,
     )
-    model = Model.of(data, family, prior)
+    model = Model.of(data, family, prior, types=types)
     _check(model, plan)
     settings = {
         "beam": plan.beam,

@@ -43,7 +43,7 @@ def told(capsys, *arguments, code=130):
 
 @pytest.mark.parametrize("command", ["fit", "search"])
 def test_while_a_file_is_read(command, capsys, monkeypatch):
-    monkeypatch.setattr(f"maitre.cli.{command}.{'open_table' if command == 'fit' else 'read_table'}", pressing)
+    monkeypatch.setattr(f"maitre.cli.{command}.read_noted", pressing)
     assert told(capsys, command, "points.csv") == "maitre: interrupted; nothing was written\n"
     assert os.listdir() == ["points.csv"]
 
@@ -125,7 +125,7 @@ def test_impatient_presses_keep_the_results(command):
 
 def test_several_presses_outside_a_run_are_one():
     script = "import maitre.cli.fit, os, signal, sys, time\nfrom maitre.cli.main import run\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    script += "def read(file):\n    print('reading', flush=True)\n    time.sleep(60)\nmaitre.cli.fit.open_table = read\nrun()"
+    script += "def read(*_, **__):\n    print('reading', flush=True)\n    time.sleep(60)\nmaitre.cli.fit.read_noted = read\nrun()"
     with subprocess.Popen([sys.executable, "-c", script, "fit", "points.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "reading\n"
         for _ in range(5):
@@ -195,15 +195,15 @@ def arrow():
 
 @pytest.mark.parametrize("lack", [wrapped_memory_error, no_thread, no_allocation, an_array, arrow])
 def test_a_lack_of_memory_is_told_in_one_line(lack, capsys, monkeypatch):
-    monkeypatch.setattr("maitre.cli.fit.open_table", lambda file: lack())
+    monkeypatch.setattr("maitre.cli.fit.read_noted", lambda *_, **__: lack())
     assert told(capsys, "fit", "points.csv", code=2).startswith("maitre: not enough memory: ")
 
 
 def test_other_faults_of_ours_are_not_hidden(monkeypatch):
-    def fault(file):
+    def fault(*_, **__):
         raise RuntimeError("this should not happen")
 
-    monkeypatch.setattr("maitre.cli.fit.open_table", fault)
+    monkeypatch.setattr("maitre.cli.fit.read_noted", fault)
     with pytest.raises(RuntimeError, match="should not happen"):
         run(["fit", "points.csv"])
 

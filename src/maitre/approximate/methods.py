@@ -29,7 +29,7 @@ from maitre.engines import engine_named
 from maitre.families.base import Family
 from maitre.families.statistics import mergeable
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
-from maitre.numerics.arguments import number, one_of, truth, whole_number
+from maitre.numerics.arguments import as_seed, number, one_of, truth, whole_number
 from maitre.numerics.draw import shuffle
 from maitre.numerics.rng import stream
 from maitre.posterior.posterior import Posterior
@@ -47,7 +47,7 @@ def variational(
     iterations: int = 500,
     tolerance: float = 1e-5,
     init: Any = "kmeans",
-    seed: int = 0,
+    seed: Any = 0,
     draws: int | None = None,
     progress: bool = True,
 ) -> Posterior:
@@ -75,7 +75,7 @@ def variational(
     (array([0, 0, 1, 1]), False, True)
     """
     truncation, iterations = whole_number("truncation", truncation, least=1, most=_MOST_COMPONENTS), whole_number("iterations", iterations, least=1)
-    tolerance, seed, show = number("tolerance", tolerance, least=0.0), whole_number("seed", seed), truth("progress", progress)
+    tolerance, seed, show = number("tolerance", tolerance, least=0.0), as_seed(seed), truth("progress", progress)
     model = at_prior_means(model_for("variational", data, family, prior), concentration=False)
     check_weights("variational", model)
     draws = n_draws(draws, model.n)
@@ -106,7 +106,7 @@ def collapsed_variational(
     iterations: int = 200,
     tolerance: float = 1e-4,
     init: Any = "kmeans",
-    seed: int = 0,
+    seed: Any = 0,
     draws: int | None = None,
     progress: bool = True,
 ) -> Posterior:
@@ -131,7 +131,7 @@ def collapsed_variational(
     (array([0, 0, 1, 1]), False)
     """
     truncation, iterations = whole_number("truncation", truncation, least=1, most=_MOST_COMPONENTS), whole_number("iterations", iterations, least=1)
-    tolerance, seed, show = number("tolerance", tolerance, least=0.0), whole_number("seed", seed), truth("progress", progress)
+    tolerance, seed, show = number("tolerance", tolerance, least=0.0), as_seed(seed), truth("progress", progress)
     model = at_prior_means(model_for("collapsed_variational", data, family, prior))
     check_weights("collapsed_variational", model)
     draws = n_draws(draws, model.n)
@@ -157,7 +157,7 @@ def smc(
     prior: Prior | str | None = None,
     particles: int = 100,
     resample_below: float = 0.5,
-    seed: int = 0,
+    seed: Any = 0,
     draws: int | None = None,
     progress: bool = True,
 ) -> Posterior:
@@ -183,7 +183,7 @@ def smc(
     >>> posterior.best, posterior.exact, posterior.log_evidence < 0.0
     (array([0, 0, 1, 1]), False, True)
     """
-    particles, seed, show = whole_number("particles", particles, least=1, most=1_000_000), whole_number("seed", seed), truth("progress", progress)
+    particles, seed, show = whole_number("particles", particles, least=1, most=1_000_000), as_seed(seed), truth("progress", progress)
     resample_below = number("resample_below", resample_below, least=0.0, most=1.0)
     model = at_prior_means(model_for("smc", data, family, prior))
     if not mergeable(model.family.allocate(model.encoded, 1)):
@@ -214,7 +214,7 @@ def synchronous(
     burn_in: int | None = None,
     align: str = "id",
     init: Any = "sequential",
-    seed: int = 0,
+    seed: Any = 0,
     threads: int | None = None,
     progress: bool = True,
 ) -> Posterior:
@@ -243,7 +243,7 @@ def synchronous(
     """
     processors, sweeps = whole_number("processors", processors, least=1, most=100_000), whole_number("sweeps", sweeps, least=1)
     dropped = sweeps // 2 if burn_in is None else whole_number("burn_in", burn_in, most=sweeps - 1)
-    align, seed, show = one_of("align", align, ("id", "none")), whole_number("seed", seed), truth("progress", progress)
+    align, seed, show = one_of("align", align, ("id", "none")), as_seed(seed), truth("progress", progress)
     engine = engine_named("threads", threads)
     model = model_for("synchronous", data, family, prior)
     memory = Memory(MixtureState.kept_variables(model), 1)

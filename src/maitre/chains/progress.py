@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from maitre.chains.output import Patient
 
 PATIENCE = 2.0
 
@@ -56,7 +61,7 @@ class Progress:
         from rich.progress import Progress as RichProgress
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
-        self._bar = RichProgress(*columns, console=Console(stderr=True), refresh_per_second=5)
+        self._bar = RichProgress(*columns, console=Console(file=Patient(sys.stderr)), refresh_per_second=5)  # type: ignore[arg-type]
         self._task = self._bar.add_task(self.label, total=self.total, note="")
         self._bar.start()
 
@@ -65,9 +70,35 @@ class Progress:
         if self._bar is not None:
             self._bar.console.print(text)
         else:
-            import sys
+            print(text, file=Patient(sys.stderr), flush=True)
 
-            print(text, file=sys.stderr)
+
+@contextmanager
+def compilation_told(wanted: bool) -> Iterator[None]:
+    """Where no bar is shown: one line if something is compiled, which takes a while and happens once."""
+    logger, handler = logging.getLogger("maitre"), _OneLine()
+    level = logger.level
+    if wanted:
+        logger.addHandler(handler)
+        logger.setLevel(min(level or logging.WARNING, logging.INFO))
+    try:
+        yield
+    finally:
+        if wanted:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+
+class _OneLine(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.told = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note = record.getMessage()
+        if note.startswith("compiling") and not self.told:
+            self.told = True
+            print(f"maitre: {note.partition(' for ')[0]} and others for {note.partition(' for ')[2]}; kept on disk", file=Patient(sys.stderr), flush=True)
 
 
 class _CompilationNotes(logging.Handler):

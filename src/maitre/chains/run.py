@@ -23,6 +23,7 @@ from maitre.engines.base import Engine
 from maitre.engines.cores import n_cores
 from maitre.model import Model
 from maitre.moves import Composed, resolve, state_of
+from maitre.numerics.compilation import compiling_seconds
 from maitre.posterior.commits import Checkpoint
 from maitre.posterior.folder import Configuration, RunFolder, Stored, locked, reading
 from maitre.posterior.kinds import posterior_class
@@ -44,19 +45,27 @@ class Conditions:
 
 
 class Clock:
-    """A time budget for all chains together; it starts with the first question, asked after the first iteration, which may have compiled kernels."""
+    """A time budget for all chains together, from now on. Time in which a kernel is compiled, which happens once, is not counted."""
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
-        self.deadline: float | None = None
+        self.began, self.compiled_before = time.monotonic(), compiling_seconds()
 
     def is_up(self) -> bool:
         """Whether the time is over."""
-        if self.seconds is None:
-            return False
-        if self.deadline is None:
-            self.deadline = time.monotonic() + self.seconds
-        return time.monotonic() > self.deadline
+        return self.seconds is not None and time.monotonic() - self.began - (compiling_seconds() - self.compiled_before) > self.seconds
+
+
+class Over(Event):
+    """An event that is also set when a clock is up."""
+
+    def __init__(self, stop: Event, clock: Clock) -> None:
+        super().__init__()
+        self.stop, self.clock = stop, clock
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+        return self.stop.is_set() or self.clock.is_up()
 
 
 @dataclass
@@ -95,13 +104,13 @@ class Run:
         if where is None and stop.is_set() and number > 0:
             return
         if where is None:
-            chain = begin(self.model, self.settings, number, self.moves, stop)
+            chain = begin(self.model, self.settings, number, self.moves, Over(stop, clock))
         else:
             chain = go_on(self.model, self.settings, number, self.moves, where)
             self.recorder.go_on(number, self.settings.draws_at(where.iteration))
         self.chains[number] = chain
         with engine_named("threads", self.n_block_workers) as engine:
-            self._follow(chain, where, engine, lambda: stop.is_set() or clock.is_up(), bar)
+            self._follow(chain, where, engine, Over(stop, clock).is_set, bar)
 
     def _follow(self, chain: Chain, where: Checkpoint | None, engine: Engine, stopped: Callable[[], bool], bar: Progress) -> None:
         """Advance the chain, record its draws and checkpoints, and report its progress."""

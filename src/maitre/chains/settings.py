@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maitre.numerics.arguments import number, whole_number
+from maitre.numerics.arguments import as_seed, number, whole_number
 from maitre.partitions.labels import canonical
 
 _POINT_UPDATES = 150_000
@@ -23,10 +23,11 @@ class Settings:
     burn_in: int | None = None
     thin: int = 1
     chains: int = 4
-    seed: int = 0
+    seed: Any = 0
     init: Any = "auto"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", as_seed(self.seed))
         for name, least, most in _COUNTS:
             if getattr(self, name) is not None or name not in ("draws", "burn_in"):
                 object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
@@ -80,7 +81,6 @@ _COUNTS = (
     ("burn_in", 0, 10**12),
     ("thin", 1, 10**9),
     ("chains", 1, _MOST_CHAINS),
-    ("seed", 0, 2**128),
 )
 
 

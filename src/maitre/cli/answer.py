@@ -8,24 +8,21 @@ import numpy as np
 
 from maitre.data.rows import Rows
 from maitre.numerics.arrays import Floats, Ints
-from maitre.partitions.labels import canonical
 
 MAX_COLUMNS = 5
 MAX_SIMILARITY = 1500
 
 
 def clusters_at_a_glance(data: Rows, clusters: Ints, certain: Floats, stable: Floats | None = None) -> list[dict[str, Any]]:
-    """For each cluster its size, share, mean certainty, stability (given in the order of first appearance), and the first few columns: the mean of numbers, the commonest of
-    other values."""
-    sizes = np.bincount(clusters)[1:]
-    means = np.bincount(clusters, certain)[1:] / sizes
+    """For each cluster, the largest first, its number, size, share, mean certainty, stability, and the first few columns: the mean of numbers, the commonest of other values."""
+    sizes = np.bincount(clusters)
+    means = np.bincount(clusters, certain) / sizes
     columns = _columns(data, clusters)
-    firm = [{} if stable is None else {"stability": float(stable[place])} for place in np.argsort(-np.bincount(canonical(clusters)), kind="stable")]
     return [
-        {"cluster": k + 1, "size": int(size), "share": float(size / len(clusters)), "certainty": float(means[k])}
-        | firm[k]
+        {"cluster": int(k), "size": int(sizes[k]), "share": float(sizes[k] / len(clusters)), "certainty": float(means[k])}
+        | ({} if stable is None else {"stability": float(stable[k])})
         | {"columns": {name: values[k] for name, values in columns.items()}}
-        for k, size in enumerate(sizes)
+        for k in np.argsort(-sizes, kind="stable")
     ]
 
 

@@ -29,5 +29,5 @@ def demo(
     say(console, "Old Faithful: how long 272 eruptions took, and the wait for the next one (minutes).")
     say(console, "How many kinds of eruption are there? Nobody says; the posterior does.\n")
     model = Model.of(built_in("faithful"), with_sampled_scale(NormalInverseWishart()))
-    run_job(Job("Old Faithful", model, out, Settings(draws=500, burn_in=500, thin=8, seed=seed), force=force))
+    run_job(Job("Old Faithful", model, out, Settings(draws=500, burn_in=250, seed=seed), force=force))
     say(console, "\nYour own data: maitre fit FILE --out FOLDER   (maitre fit --help tells more)")

@@ -9,12 +9,14 @@ import typer
 
 from maitre.chains.settings import Settings
 from maitre.cli import options
-from maitre.cli.job import Job, run_job
+from maitre.cli.folder import check_free
+from maitre.cli.job import Job, Source, run_job
 from maitre.cli.model import named_prior, with_sampled_scale
 from maitre.cli.space import DECAYS, Space
-from maitre.data.files import open_table
+from maitre.data.columns import parse_types, with_types
+from maitre.data.files import read_noted
 from maitre.data.rows import Rows, as_data
-from maitre.model import Model, as_family
+from maitre.model import Model, as_family, is_open
 from maitre.moves import REGISTRY as MOVES
 from maitre.moves import stay_on_disk
 
@@ -29,6 +31,10 @@ def fit(
     columns: options.Columns = None,
     drop: options.Drop = None,
     label_column: options.LabelColumn = None,
+    types: options.Types = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    join: options.Join = False,
     family: options.FamilyName = "auto",
     fixed_scale: Annotated[
         bool,
@@ -44,7 +50,9 @@ def fit(
     neighbours: Annotated[
         int | None,
         typer.Option(
-            metavar="K", help="Points in space: clusters hold together by links between each row and its K nearest neighbours.", rich_help_panel=_SPACE
+            metavar="K",
+            help="Points in space: clusters hold together by links between each row and its K nearest neighbours; by default a fifteenth of the rows, 10 to 100.",
+            rich_help_panel=_SPACE,
         ),
     ] = None,
     radius: Annotated[
@@ -54,7 +62,7 @@ def fit(
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Columns that say where a row is; the others are clustered (add --columns to cluster by coordinates too). By default all columns are both.",
+            help="Points in space: columns that say where a row is; the others are clustered (add --columns to cluster by coordinates too). By default all columns are both.",
             rich_help_panel=_SPACE,
         ),
     ] = None,
@@ -98,20 +106,25 @@ def fit(
     'maitre resume' goes on with it. Ctrl-C stops sampling early and keeps what has been drawn.
     """
     target = Path(f"{stem(file)}-maitre") if out is None else out
-    space, table = Space(neighbours, radius, metric, decay, sequential), as_data(open_table(file))
-    data, truth = selected(table, split_names(columns), [*split_names(drop), *([] if columns else split_names(coordinates))], label_column)
+    check_free(target, force)
+    reading = read_noted(file, *options.signs(separator, decimal), on_disk=True)
+    space, table = Space(neighbours, radius, metric, decay, sequential, coordinates is not None), as_data(reading.table)
+    dropped = [*split_names(drop), *([] if columns else split_names(coordinates))]
+    wanted = positions(table, split_names(columns), dropped, label_column)
+    data, truth = selected(table, split_names(columns), dropped, label_column)
     places = data if coordinates is None else selected(table, split_names(coordinates), [], None)[0]
-    if not space.asked_for and (coordinates or sequential or decay != "exponential" or metric != "euclidean"):
-        raise ValueError("--coordinates, --metric, --decay and --sequential are for points in space: add --neighbours or --radius")
+    if not space.asked_for and (sequential or decay != "exponential" or metric != "euclidean"):
+        raise ValueError("--metric, --decay and --sequential are for points in space: add --coordinates, --neighbours or --radius")
     if space.asked_for and prior != "DirichletProcess":
-        raise ValueError(f"--neighbours and --radius make the prior distance-dependent: leave out --prior {prior}")
+        raise ValueError(f"--coordinates, --neighbours and --radius make the prior distance-dependent: leave out --prior {prior}")
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
+    data = with_types(data, parse_types(types or []), decide=is_open(family))
     chosen = as_family(family, data)
     partition_prior = space.prior(places.raw, concentration) if space.asked_for else named_prior(prior, concentration)
     model = Model.of(data, chosen if fixed_scale else with_sampled_scale(chosen), partition_prior, on_disk=stay_on_disk(moves, data.n))
     run_job(
         Job(
-            name=file.name,
+            name=shown(file),
             model=model,
             out=target,
             settings=settings,
@@ -122,6 +135,11 @@ def fit(
             force=force,
             quiet=quiet,
             store_data=not without_data,
+            reading=Source(
+                shown(file), [*reading.notes, *filter(None, [space.note])], str(file.absolute()) if join and str(file) != "-" else None, separator, decimal
+            ),
+            joined=table.frame() if join else None,
+            chosen=(table.n_columns, wanted) if table.names is None else None,
         )
     )
 
@@ -132,7 +150,12 @@ def stem(file: Path) -> str:
     >>> stem(Path("data/points.csv.gz"))
     'points'
     """
-    return Path(file.name.removesuffix(".gz")).stem
+    return "stdin" if str(file) == "-" else Path(file.name.removesuffix(".gz")).stem
+
+
+def shown(file: Path) -> str:
+    """The name of a file for people to read."""
+    return "standard input" if str(file) == "-" else file.name
 
 
 def split_names(text: str | None) -> list[str]:
@@ -149,14 +172,24 @@ def selected(table: Rows, columns: list[str], drop: list[str], label_column: str
     """
     if not columns and not drop and label_column is None:
         return table, None
-    names = [str(name) for name in (range(table.n_columns) if table.names is None else table.names)]
+    wanted, names = positions(table, columns, drop, label_column), _names(table)
+    return table.take(wanted), None if label_column is None else table.column(names.index(label_column))
+
+
+def _names(table: Rows) -> list[str]:
+    return [str(name) for name in (range(table.n_columns) if table.names is None else table.names)]
+
+
+def positions(table: Rows, columns: list[str], drop: list[str], label_column: str | None) -> list[int]:
+    """Where the wanted columns are."""
+    names = _names(table)
     for name in (*columns, *drop, *([] if label_column is None else [label_column])):
         if name not in names:
             raise ValueError(f"there is no column '{name}'; the columns are {_listed(names)}")
     wanted = [names.index(name) for name in columns or names if name not in drop and name != label_column]
     if not wanted:
         raise ValueError("no columns are left to cluster by: check --columns, --drop and --label-column")
-    return table.take(wanted), None if label_column is None else table.column(names.index(label_column))
+    return wanted
 
 
 def _listed(names: list[str]) -> str:

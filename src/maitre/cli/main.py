@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -43,6 +43,7 @@ try:
     from maitre.cli.compare import compare
     from maitre.cli.demo import demo
     from maitre.cli.fit import fit, stem
+    from maitre.cli.predict import predict_file
     from maitre.cli.rankings import rankings_file
     from maitre.cli.report import report_run
     from maitre.cli.resume import resume_run
@@ -71,6 +72,8 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(**options)
         except KeyboardInterrupt:
+            if command is predict_file:
+                raise _Interrupted("nothing was written") from None
             out = Path(options.get("folder") or options.get("out") or f"{stem(options['file'])}-maitre")
             raise _Interrupted(_what_is_left(out, began)) from None
 
@@ -153,6 +156,7 @@ app.command(epilog=_EXAMPLES, no_args_is_help=False)(_interruptible(fit))
 app.command("search", epilog=_SEARCH_EXAMPLES, no_args_is_help=False)(_interruptible(search_file))
 app.command("topics", epilog=_TOPICS_EXAMPLES, no_args_is_help=False)(_interruptible(topics))
 app.command("rankings", epilog=_RANKING_EXAMPLES, no_args_is_help=False)(_interruptible(rankings_file))
+app.command("predict", no_args_is_help=False)(_interruptible(predict_file))
 app.command("resume", no_args_is_help=False)(_interruptible(resume_run))
 app.command("report", no_args_is_help=False)(_interruptible(report_run))
 app.command("compare", no_args_is_help=False)(compare)
@@ -184,8 +188,18 @@ def run(arguments: Sequence[str] | None = None) -> None:
             sys.exit(130)
         except Exception as error:
             _fail(_in_words(error))
+        _let_go_of_output()
         if code:  # typer's own, such as 130 for Ctrl-C while it read the options
             sys.exit(code)
+
+
+def _let_go_of_output() -> None:
+    """Flush what was printed; a reader who has left is no error, since results are in files, and Python's own flush at the end must not fail either."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _in_words(error: Exception) -> str:

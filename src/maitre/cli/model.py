@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from maitre.cli.show import plural
+from maitre.data.columns import in_words
 from maitre.families.base import Family
 from maitre.families.product import Product
 from maitre.model import Model, as_prior
@@ -64,11 +66,13 @@ def _plain(value: Any) -> Any:
     return np.asarray(value).tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-def model_rows(name: str, model: Model) -> list[tuple[str, str]]:
-    """The data and the model in words, as rows of a table."""
+def model_rows(name: str, model: Model, notes: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """The data and the model in words, as rows of a table; `notes` tell how the data were read."""
     assert model.data is not None
+    n_columns = len(model.columns) or model.data.n_columns
     rows = [
-        ("data", f"{name}: {plural(model.n, 'row')}, {plural(model.data.n_columns, 'column')}"),
+        ("data", "; ".join([f"{name}: {plural(model.n, 'row')}, {plural(n_columns, 'column')}", *notes])),
+        *in_words(model.columns),
         *model_lines("family", model.given, model.family),
         *model_lines("prior", model.prior, model.prior),
     ]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from maitre.cli import options
-from maitre.cli.job import write_answers
+from maitre.cli.job import Source, write_answers
 from maitre.cli.model import model_rows
 from maitre.cli.show import say, show_model, terminal
 from maitre.cli.topics import write_groups
@@ -35,7 +35,8 @@ def resume_run(
     if isinstance(posterior, GroupPosterior):
         write_groups(console, posterior, folder, time.monotonic() - began)
         return
-    show_model(console, model_rows(posterior.notes.get("name", str(folder)), posterior.model))
+    show_model(console, model_rows(posterior.notes.get("name", str(folder)), posterior.model, (posterior.notes.get("reading") or {}).get("notes", [])))
     if not posterior.interrupted:
         say(console, f"{posterior.settings['draws']} draws in each of {posterior.settings['chains']} chains")
-    write_answers(console, posterior, folder, time.monotonic() - began, time_budget)
+    reading = posterior.notes.get("reading")
+    write_answers(console, posterior, folder, time.monotonic() - began, time_budget, None if reading is None else Source(**reading).table())

@@ -13,17 +13,17 @@ from rich.text import Text
 
 from maitre.cli import options
 from maitre.cli.answer import clusters_at_a_glance
-from maitre.cli.fit import selected, split_names, stem
+from maitre.cli.fit import selected, shown, split_names, stem
 from maitre.cli.folder import ANSWERS, check_free
-from maitre.cli.job import without_nan, write_text
+from maitre.cli.job import columns_in_json, without_nan, write_joined, write_text
 from maitre.cli.model import described, model_rows, named_prior, with_sampled_scale
 from maitre.cli.show import heading, plural, say, show_clusters, show_model, table_of, terminal
-from maitre.data.files import read_table, write_table
+from maitre.data.columns import parse_types, with_types
+from maitre.data.files import read_noted, write_table
 from maitre.data.rows import as_data
-from maitre.model import Model, as_family
+from maitre.model import Model, as_family, is_open
 from maitre.optimize.scores import ORDERS, SCORES
 from maitre.partitions import adjusted_rand
-from maitre.partitions.labels import numbered_by_size
 from maitre.posterior.saving import save
 from maitre.searching import QUEUES, Found, search
 
@@ -38,6 +38,10 @@ def search_file(
     columns: options.Columns = None,
     drop: options.Drop = None,
     label_column: options.LabelColumn = None,
+    types: options.Types = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    join: options.Join = False,
     family: options.FamilyName = "auto",
     fixed_scale: Annotated[
         bool,
@@ -80,24 +84,29 @@ def search_file(
     """
     target = Path(f"{stem(file)}-maitre") if out is None else out
     check_free(target, force)
-    data, truth = selected(as_data(read_table(file)), split_names(columns), split_names(drop), label_column)
+    reading = read_noted(file, *options.signs(separator, decimal))
+    table = as_data(reading.table)
+    data, truth = selected(table, split_names(columns), split_names(drop), label_column)
+    data = with_types(data, parse_types(types or []), decide=is_open(family))
     chosen = as_family(family, data)
     model = Model.of(data, chosen if fixed_scale else with_sampled_scale(chosen), named_prior(prior, concentration))
-    console, rows = terminal(quiet), model_rows(file.name, model)
+    console, rows = terminal(quiet), model_rows(shown(file), model, reading.notes)
     show_model(console, rows)
     found = search(
         model, None, None, beam or None, score, [name.strip() for name in order.split("+")], seed, queue,
         restarts=restarts, refine=refine, rounds=rounds, time_budget=time_budget, progress=not quiet,
     )  # fmt: skip
-    summary = summary_of(file.name, truth, found)
+    summary = summary_of(shown(file), truth, found)
+    _write(target, shown(file), found, summary, rows)
+    if join:
+        write_joined(target, table.frame(), found.labels)
     show_found(console, summary)
-    _write(target, file.name, found, summary, rows)
     say(console, f"\nWritten: {target}/labels.csv, clusters.png, summary.txt, summary.json, and the model (in Python: maitre.load({str(target)!r}))")
 
 
 def summary_of(name: str, truth: Any, found: Found) -> dict[str, Any]:
     """Everything worth telling, as JSON."""
-    model, clusters = found.model, numbered_by_size(found.labels)
+    model, clusters = found.model, found.labels
     assert model.data is not None
     glance = clusters_at_a_glance(model.data, clusters, np.ones(len(clusters)))
     summary = {
@@ -110,6 +119,7 @@ def summary_of(name: str, truth: Any, found: Found) -> dict[str, Any]:
         "entries": {"popped": found.popped, "pushed": found.pushed, "dropped": found.dropped},
         "adjusted_rand": None if truth is None else adjusted_rand(truth, found.labels),
         "clusters": [{name: value for name, value in row.items() if name != "certainty"} for row in glance],  # a search does not say how sure it is
+        "columns": columns_in_json(model.columns),
         "hyperparameters": found.hyperparameters,
         "stages": [stage._asdict() for stage in found.stages],
         "family": described(model.given, model.family),
@@ -147,7 +157,7 @@ def _write(folder: Path, name: str, found: Found, summary: dict[str, Any], rows:
 
     from maitre.reports.partition import paint_partition
 
-    clusters = numbered_by_size(found.labels)
+    clusters = found.labels
     save(found.as_posterior(), folder, replacing=ANSWERS)
     write_table(folder / "labels.csv", pd.DataFrame({"row": np.arange(len(clusters)), "cluster": clusters}))
     assert found.model.data is not None

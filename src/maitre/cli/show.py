@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import sys
 from typing import Any
 
 from rich import box
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from maitre.chains.output import Patient
 from maitre.posterior.verdict import WORRYING
 
 MAX_ROWS = 20
@@ -27,8 +29,9 @@ _WORDS = {
 
 def terminal(quiet: bool) -> Console:
     """Where a command prints; wide enough for a table where the output is not a terminal, which has a width of its own."""
-    console = Console(quiet=quiet, highlight=False, markup=False)
-    return console if console.is_terminal else Console(quiet=quiet, highlight=False, markup=False, width=120)
+    stream: Any = Patient(sys.stdout)
+    console = Console(file=stream, quiet=quiet, highlight=False, markup=False)
+    return console if console.is_terminal else Console(file=stream, quiet=quiet, highlight=False, markup=False, width=120)
 
 
 def say(console: Console, text: str) -> None:
@@ -46,10 +49,12 @@ def show_model(console: Console, rows: list[tuple[str, str]]) -> None:
 
 def show_answer(console: Console, summary: dict[str, Any]) -> None:
     """The clusters found, the posterior of their number, and the diagnostics."""
-    show_clusters(console, summary["clusters"])
-    console.print(f"\n{summary['story']}")
-    _show_numbers(console, summary["n_clusters_posterior"])
-    _show_diagnostics(console, summary["verdict"]["table"] | summary["diagnostics"], summary["verdict"])
+    in_burn_in = summary["settings"].get("stopped_in_burn_in")
+    show_clusters(console, summary["clusters"], "the state in which burn-in was stopped") if in_burn_in else show_clusters(console, summary["clusters"])
+    if not in_burn_in:
+        console.print(f"\n{summary['story']}")
+        _show_numbers(console, summary["n_clusters_posterior"])
+        _show_diagnostics(console, summary["verdict"]["table"] | summary["diagnostics"], summary["verdict"])
     console.print(_how(summary))
     for note in summary["notes"]:
         console.print(f"\nNote: {note}")

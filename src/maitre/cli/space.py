@@ -12,7 +12,7 @@ from maitre.data.rows import Rows
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.priors import decays
 from maitre.priors.decays import Decay
-from maitre.priors.distance_dependent import DEFAULT_CONCENTRATION, DistanceDependent, typical_distance
+from maitre.priors.distance_dependent import DEFAULT_CONCENTRATION, DistanceDependent, default_neighbours, typical_distance
 
 DECAYS = {"exponential": decays.exponential, "window": decays.window, "logistic": decays.logistic}
 
@@ -26,11 +26,19 @@ class Space:
     metric: str
     decay: str
     sequential: bool
+    has_coordinates: bool = False
 
     @property
     def asked_for(self) -> bool:
         """Whether the model is to know about distances at all."""
-        return self.neighbours is not None or self.radius is not None
+        return self.neighbours is not None or self.radius is not None or self.has_coordinates
+
+    @property
+    def note(self) -> str | None:
+        """What to know if no columns were named as coordinates."""
+        if self.has_coordinates or not self.asked_for:
+            return None
+        return "all columns say both where a row is and what it is like, which cuts clusters into pieces of space: name the former with --coordinates"
 
     def on_the_map(self, places: Rows) -> Rows:
         """Coordinates in the order in which a picture shows them: longitude across, latitude up."""
@@ -42,7 +50,8 @@ class Space:
         >>> Space(1, None, "euclidean", "window:3", False).prior([[0.0], [1.0], [5.0]], 0.5).decay
         Window(width=3.0)
         """
-        distances = neighbour_distances(places, self.neighbours, self.radius, self.metric)
+        k = default_neighbours(len(places)) if self.neighbours is None and self.radius is None else self.neighbours
+        distances = neighbour_distances(places, k, self.radius, self.metric)
         return DistanceDependent(
             distances, parse_decay(self.decay, distances), DEFAULT_CONCENTRATION if concentration is None else concentration, self.sequential
         )

@@ -25,6 +25,7 @@ class Rows(ABC):
     """Points as rows. `raw` is what a family's `validate` is given."""
 
     KIND: ClassVar[str]
+    given: Any = None  # what the user gave, without its rows, if answers are to be tables of that kind (Polars)
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
@@ -371,7 +372,11 @@ def as_data(data: Any) -> Rows:
     if data is None or isinstance(data, (str, bytes, dict)):
         raise ValueError(f"the data are {type(data).__name__}; expected an array, a table (DataFrame) or a sparse matrix with one row per point")
     if hasattr(data, "to_pandas"):
-        data = data.to_pandas()
+        table = as_data(data.to_pandas())
+        table.given = data[:0] if hasattr(data, "height") else None
+        return table
+    if hasattr(data, "collect") and hasattr(data, "collect_schema"):  # a lazy frame
+        return as_data(data.collect())
     if hasattr(data, "columns") or hasattr(data, "to_frame"):
         return _table(data if hasattr(data, "columns") else data.to_frame())
     if np.ma.isMaskedArray(data):

@@ -5,7 +5,7 @@ The estimator reports one partition, that with the least expected variation of i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,19 +14,21 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maitre.chains.progress import compilation_told
 from maitre.chains.run import Conditions
 from maitre.chains.settings import Settings
-from maitre.data.rows import TableRows
 from maitre.data.validation import count_matrix
 from maitre.extending import extend
+from maitre.families import REGISTRY as FAMILIES
 from maitre.families.base import Family
 from maitre.families.categorical import Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.product import Product
-from maitre.model import Model
+from maitre.model import Model, as_prior, is_open
 from maitre.moves import Move
-from maitre.numerics.arguments import truth
+from maitre.numerics.arguments import as_seed, truth
 from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.distributions import Parametrised
 from maitre.posterior.posterior import Posterior
 from maitre.priors.base import Prior
 from maitre.sampling import sample_model
@@ -41,7 +43,9 @@ class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _sample(self, model: Model) -> None:
         settings = Settings(seed=seed_of(self.random_state), **{name: getattr(self, name) for name in ("moves", "draws", "burn_in", "thin", "chains", "init")})
-        self._report(sample_model(model, settings, Conditions(progress=truth("progress", self.progress))))
+        with compilation_told(not truth("progress", self.progress)):
+            posterior = sample_model(model, settings, Conditions(progress=self.progress))
+        self._report(posterior)
 
     def _report(self, posterior: Posterior) -> None:
         self.posterior_ = posterior
@@ -50,8 +54,10 @@ class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.concentration_ = float(posterior.concentration.mean())
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        """A table with text, truth values or gaps as it is, anything else as scikit-learn's array; NaN and infinity are left to the family, which names the entry."""
-        if (_is_mixed(X) or self._takes_categories(X)) if reset else isinstance(self.posterior_.model.data, TableRows):
+        """A table as it is where its columns have types of their own, anything else as scikit-learn's array; NaN and infinity are left to the family, which names the entry."""
+        if reset:
+            self._is_table = _is_mixed(X) or self._takes_categories(X) or (hasattr(X, "columns") and is_open(self.family))
+        if self._is_table:
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", ensure_all_finite=False)
@@ -67,6 +73,36 @@ class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _family_is(self, name: str) -> bool:
         return isinstance(self.family, str) and self.family == name
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; with `deep` also those of the prior and the family, as in prior__concentration."""
+        params = dict(super().get_params(deep=False))
+        if deep:
+            for name, part in self._parts().items():
+                params |= {f"{name}__{field}": value for field, value in part.describe().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also single ones of the prior or the family, as in `set_params(prior__concentration=0.5)`."""
+        super().set_params(**{name: value for name, value in params.items() if "__" not in name})
+        for name, value in params.items():
+            owner, inner, field = name.partition("__")
+            if inner:
+                part = self._parts().get(owner)
+                if part is None or field not in part.describe():
+                    known = [each for each in self.get_params() if "__" in each]
+                    raise ValueError(f"Invalid parameter {name!r} for estimator {type(self).__name__}; expected one of {', '.join(known)}")
+                setattr(self, owner, part.at({field: value}))
+        return self
+
+    def _parts(self) -> dict[str, Parametrised]:
+        """The prior and the family as objects, where there are any before the data are known."""
+        family: Any = getattr(self, "family", None)
+        if isinstance(family, str) and not is_open(family) and family in FAMILIES and family != "Product":
+            family = FAMILIES[family]()
+        prior: Any = getattr(self, "prior", False)
+        prior = as_prior(prior) if prior is None or isinstance(prior, str) else prior
+        return {name: part for name, part in (("family", family), ("prior", prior)) if isinstance(part, Parametrised)}
 
     def __sklearn_tags__(self) -> Any:
         """Sparse matrices are taken if they hold counts, which the tag for any sparse matrix cannot say: it is set only where a family of counts is asked for."""
@@ -86,8 +122,9 @@ class DPMixture(SampledClustering):
     moves : names joined by "+", or move objects; "auto" is the best choice for the family.
     draws, burn_in, thin, chains : as in `maitre.sample`; by default one chain whose length follows from the number of points.
     init : where chains start: "auto", "sequential", "one", "singletons", "random:K", "kmeans:K", "variational:K", or one label per point.
-    random_state : a whole number (the seed of `maitre.sample`), a `RandomState`, or None for other draws every time.
+    random_state : a whole number (the seed of `maitre.sample`), a `RandomState` or `Generator`, or None for other draws every time.
     progress : whether to show a progress bar.
+    types : what some columns are ("number", "log", "count", "category" or "out"), by name or position; the others are decided (`posterior_.model.columns`).
 
     Attributes
     ----------
@@ -119,6 +156,7 @@ class DPMixture(SampledClustering):
         init: Any = "auto",
         random_state: Any = None,
         progress: bool = False,
+        types: Mapping[Any, str] | None = None,
     ) -> None:
         self.family = family
         self.prior = prior
@@ -130,10 +168,11 @@ class DPMixture(SampledClustering):
         self.init = init
         self.random_state = random_state
         self.progress = progress
+        self.types = types
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw partitions of the rows of X and report the one nearest to all of them; y is ignored."""
-        self._sample(Model.of(self._checked(X, reset=True), self.family, self.prior))
+        self._sample(Model.of(self._checked(X, reset=True), self.family, self.prior, types=self.types))
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -174,10 +213,7 @@ def seed_of(random_state: Any) -> int:
     >>> seed_of(7)
     7
     """
-    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
-        check_random_state(random_state)
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    return as_seed(check_random_state(random_state) if random_state is None or random_state is np.random else random_state)
 
 
 def _is_mixed(X: Any) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from maitre.chains.progress import compilation_told
 from maitre.estimators.mixture import DPMixture, seed_of
 from maitre.families.base import Family
-from maitre.numerics.arguments import one_of
+from maitre.numerics.arguments import one_of, truth
 from maitre.optimize.scores import SCORES
 from maitre.priors.base import Prior
 from maitre.searching import search
@@ -24,6 +25,7 @@ class MAPSearch(DPMixture):
     rounds, time_budget : how long to go on.
     random_state : a whole number (the seed of `maitre.search`), a `RandomState`, or None for another seed every time.
     progress : whether to show a progress bar.
+    types : what some columns are, as in `maitre.DPMixture`.
 
     Attributes
     ----------
@@ -56,6 +58,7 @@ class MAPSearch(DPMixture):
         time_budget: float | None = None,
         random_state: Any = None,
         progress: bool = False,
+        types: Mapping[Any, str] | None = None,
     ) -> None:
         self.family = family
         self.prior = prior
@@ -70,25 +73,28 @@ class MAPSearch(DPMixture):
         self.time_budget = time_budget
         self.random_state = random_state
         self.progress = progress
+        self.types = types
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Search for the most probable partition of the rows of X; y is ignored."""
-        self.found_ = search(
-            self._checked(X, reset=True),
-            family=self.family,
-            prior=self.prior,
-            beam=self.beam,
-            score=one_of("heuristic", self.heuristic, SCORES),
-            order=self.order,
-            seed=seed_of(self.random_state),
-            queue=self.queue,
-            diversity=self.diversity,
-            restarts=self.restarts,
-            refine=self.refine,
-            rounds=self.rounds,
-            time_budget=self.time_budget,
-            progress=self.progress,
-        )
+        with compilation_told(not truth("progress", self.progress)):
+            self.found_ = search(
+                self._checked(X, reset=True),
+                family=self.family,
+                prior=self.prior,
+                beam=self.beam,
+                score=one_of("heuristic", self.heuristic, SCORES),
+                order=self.order,
+                seed=seed_of(self.random_state),
+                queue=self.queue,
+                diversity=self.diversity,
+                restarts=self.restarts,
+                refine=self.refine,
+                rounds=self.rounds,
+                time_budget=self.time_budget,
+                progress=self.progress,
+                types=self.types,
+            )
         self.posterior_ = self.found_.as_posterior()
         self.labels_, self.n_clusters_, self.log_joint_ = self.found_.labels, self.found_.n_clusters, self.found_.log_joint
         self.concentration_ = float(self.posterior_.concentration[0, 0])

@@ -6,7 +6,7 @@ its distances to all others (`posterior_.predict(new, distances=…)` takes them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from maitre.data.rows import as_data
@@ -24,14 +24,15 @@ class DistanceDependentMixture(SampledClustering):
     Parameters
     ----------
     family : model of a cluster, or its name; by default chosen from the types of the columns.
-    coordinates : the columns (names, or positions from 0) that say where a point is; the others are what is observed there. By default all columns are both.
-    neighbours : each point may link to so many nearest neighbours (10 if neither this nor a radius is given).
+    coordinates : the columns (names, or positions from 0) that say where a point is; the others are what is observed there. By default all columns are both, which
+        cuts clusters into pieces of space: give them where you can.
+    neighbours : each point may link to so many nearest neighbours ; if neither this nor a radius is given, a fifteenth of the points, between 10 and 100.
     radius : each point may link to points within this distance; with `neighbours` both conditions hold.
     metric : "euclidean", "manhattan", "chebyshev", or "haversine" for latitude and longitude in degrees (distances in km).
     decay : how links become rarer with distance, e.g. `mt.decays.window(2.0)`; by default exponential with the median distance to a candidate as its scale.
     concentration : weight of a link to oneself: a number, or a prior (the default) and then sampled.
     sequential : whether points link to earlier rows only.
-    moves, draws, burn_in, thin, chains, init, random_state, progress : as in `maitre.DPMixture`; moves are "links" or "explicit_links".
+    moves, draws, burn_in, thin, chains, init, random_state, progress, types : as in `maitre.DPMixture`; moves are "links" or "explicit_links".
 
     Attributes
     ----------
@@ -61,6 +62,7 @@ class DistanceDependentMixture(SampledClustering):
         init: Any = "auto",
         random_state: Any = None,
         progress: bool = False,
+        types: Mapping[Any, str] | None = None,
     ) -> None:
         self.family = family
         self.coordinates = coordinates
@@ -78,6 +80,7 @@ class DistanceDependentMixture(SampledClustering):
         self.init = init
         self.random_state = random_state
         self.progress = progress
+        self.types = types
 
     def fit(self, X: Any, y: Any = None, distances: Any = None) -> Self:
         """Draw links between the rows of X and report the partition nearest to all draws; y is ignored. With `distances`, a matrix, dense or sparse, no coordinates are needed."""
@@ -90,7 +93,7 @@ class DistanceDependentMixture(SampledClustering):
             raise ValueError("with distances of your own say how links decay with them, e.g. decay=mt.decays.exponential(1.0)")
         else:
             prior = DistanceDependent(distances, self.decay, concentration, self.sequential)
-        self._sample(Model.of(observed, self.family, prior))
+        self._sample(Model.of(observed, self.family, prior, types=self.types))
         return self
 
     def __sklearn_tags__(self) -> Any:

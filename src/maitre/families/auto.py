@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from maitre.data.rows import BlockRows, SparseRows, TableRows, as_data
+from maitre.data.columns import TypedRows, with_types
+from maitre.data.rows import BlockRows, SparseRows, as_data
 from maitre.families.base import Family
 from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
+from maitre.families.gamma_poisson import GammaPoisson
 from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.product import Product
 
-_FEW_LEVELS = 50
-
 
 def choose_family(data: Any) -> Family:
-    """Sparse matrices: DirichletMultinomial. Numbers without gaps: NormalInverseGamma. Tables: Product, with NormalInverseGamma for numeric columns,
-    BetaBernoulli for columns of two truth values and Categorical for text and categories; missing values are skipped.
+    """Sparse matrices: DirichletMultinomial. Numbers without gaps: NormalInverseGamma. Tables: Product, with NormalInverseGamma for numbers, GammaPoisson for counts and
+    Categorical for categories (BetaBernoulli, if all of them have the values 0 and 1); missing values are skipped. What a column is, `maitre.data.columns` decides.
 
     >>> type(choose_family([[1.0, 2.0], [3.0, 4.0]])).__name__
     'NormalInverseGamma'
@@ -28,35 +28,26 @@ def choose_family(data: Any) -> Family:
         return DirichletMultinomial()
     if isinstance(rows, BlockRows):
         return NormalInverseGamma()
-    if not isinstance(rows, TableRows):
+    if rows.n_columns == 0:
+        raise ValueError(f"the data have {rows.n} rows and 0 columns: give at least one column")
+    rows = with_types(rows)
+    if not isinstance(rows, TypedRows):
         matrix = np.asarray(rows.raw)
         if matrix.dtype == bool:
             return BetaBernoulli()
         gaps = matrix.dtype.kind == "f" and bool(np.isnan(matrix).any())
         return Product([(list(range(rows.n_columns)), NormalInverseGamma())]) if gaps else NormalInverseGamma()
-    data = rows.raw
-    if len(data.columns) == 0:
-        raise ValueError(f"the data have {len(data)} rows and 0 columns: give at least one column")
-    kinds = {name: _kind(data.iloc[:, position]) for position, name in enumerate(data.columns)}
-    if set(kinds.values()) == {"number"} and not data.isna().any().any():
+    names = {kind: [column.seen_as for column in rows.columns if column.kind in kinds] for kind, kinds in _KINDS.items()}
+    if not names["count"] and not names["category"] and not rows.raw.isna().any(axis=None):
         return NormalInverseGamma()
-    families = {"number": NormalInverseGamma(), "truth": BetaBernoulli(), "category": Categorical()}
-    groups = [([name for name in data.columns if kinds[name] == kind], family) for kind, family in families.items()]
-    return Product([(names, family) for names, family in groups if names])
+    families = {"number": NormalInverseGamma(), "count": GammaPoisson(), "category": _of_categories(rows.raw[names["category"]])}
+    return Product([(names[kind], family) for kind, family in families.items() if names[kind]])
 
 
-def _kind(column: Any) -> str:
-    import pandas as pd
+_KINDS = {"number": ("number", "log"), "count": ("count",), "category": ("category",)}
 
-    if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
-        raise ValueError(f"column '{column.name}' holds dates or times: leave it out, or turn it into a number such as days since the first one")
-    if pd.api.types.is_bool_dtype(column.dtype):
-        return "truth"
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return "number"
-    levels = column.nunique()
-    if levels > _FEW_LEVELS and levels > 0.5 * len(column):
-        raise ValueError(
-            f"column '{column.name}' has {levels} different texts in {len(column)} rows, which looks like a name or an identifier: leave it out, or make it a category"
-        )
-    return "category"
+
+def _of_categories(table: Any) -> Family:
+    """One family for all of them: each kind of family takes its time to compile."""
+    levels = {value for name in table.columns for value in table[name].dropna().unique()[:3]}
+    return BetaBernoulli() if levels <= {0, 1} else Categorical()

@@ -51,6 +51,21 @@ def whole_number(name: str, value: Any, least: int = 0, most: int = MOST) -> int
     return result
 
 
+def as_seed(seed: Any) -> int:
+    """A seed: a whole number, or one drawn from a NumPy `Generator` or `RandomState`, or with None a new one every time.
+
+    >>> as_seed(7), as_seed(np.random.default_rng(0)) == as_seed(np.random.default_rng(0)), as_seed(None) == as_seed(None)
+    (7, True, False)
+    """
+    if seed is None:
+        seed = np.random.default_rng()
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    if isinstance(seed, np.random.RandomState):
+        return int(seed.randint(2**31 - 1))
+    return whole_number("seed", seed, 0, 2**128)
+
+
 def number(name: str, value: Any, above: float | None = None, least: float | None = None, below: float | None = None, most: float | None = None) -> float:
     """A finite real number within bounds.
 

@@ -17,6 +17,8 @@ import os
 import pickle
 import re
 import sys
+import threading
+import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +26,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba import njit
+from numba.core import event
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.extending import overload
 
@@ -194,6 +197,33 @@ class DiskCache(NullCache):  # type: ignore[misc]
             logger.warning(
                 "machine code cannot be kept on disk (%s) and is compiled anew in every run; a folder for it can be named by NUMBA_CACHE_DIR", reason
             )
+
+
+class _Stopwatch(event.Listener):  # type: ignore[misc]
+    """The time in which something was being compiled, on whatever threads."""
+
+    def __init__(self) -> None:
+        self.lock, self.n_under_way, self.since, self.seconds = threading.Lock(), 0, 0.0, 0.0
+
+    def on_start(self, happened: Any) -> None:
+        with self.lock:
+            self.since = time.monotonic() if self.n_under_way == 0 else self.since
+            self.n_under_way += 1
+
+    def on_end(self, happened: Any) -> None:
+        with self.lock:
+            self.n_under_way -= 1
+            self.seconds += time.monotonic() - self.since if self.n_under_way == 0 else 0.0
+
+
+_STOPWATCH = _Stopwatch()
+event.register("numba:compile", _STOPWATCH)
+
+
+def compiling_seconds() -> float:
+    """How long this process has been compiling so far."""
+    with _STOPWATCH.lock:
+        return _STOPWATCH.seconds + (time.monotonic() - _STOPWATCH.since if _STOPWATCH.n_under_way else 0.0)
 
 
 def _compile(function: Callable[..., Any], cached: bool, **options: Any) -> Any:

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from maitre.data.columns import Column, TypedRows
 from maitre.data.groups import GroupedRows, as_groups
 from maitre.data.rankings import Rankings, as_rankings
 from maitre.data.rows import KINDS, Rows, TableRows, as_data
@@ -162,7 +163,14 @@ class RunFolder:
         config, model, folder = self.config, self.config.model, self.generation
         assert model.data is not None
         arrays: dict[str, Any] = {}
-        data = {"kind": model.data.KIND, "names": described(model.data.names, arrays), "fingerprint": model.data.fingerprint(), "file": None}
+        columns = described([asdict(column) for column in model.columns], arrays)
+        data = {
+            "kind": model.data.KIND,
+            "columns": columns,
+            "names": described(model.data.names, arrays),
+            "fingerprint": model.data.fingerprint(),
+            "file": None,
+        }
         if store_data:
             data["file"] = model.data.save(folder)
         body = {
@@ -189,7 +197,8 @@ class RunFolder:
             run.commit, run.published = stored.commit, True
             run.commit.draws, run.commit.outcome = n_draws, {}
             run.generation = stored.path / run.commit.generation
-            run._clear_away()
+            run._clear_generations()
+            run._clear_checkpoints()
             checkpoints = stored.checkpoints()
             run._open(len(run.commit.chains))
         return run, checkpoints
@@ -272,13 +281,16 @@ class RunFolder:
         replace_file(self.path / COMMIT, self.commit.to_bytes())
         if not self.published:
             self.published = True
-            self._clear_away()
+            self._clear_generations()
 
-    def _clear_away(self) -> None:
-        """Earlier generations, and what runs that were killed have left."""
+    def _clear_generations(self) -> None:
+        """Remove earlier generations; the checkpoints of this one stay, since another chain may just have written one that the commit does not name yet."""
         for entry in self.path.iterdir():
             if _is_generation(entry) and entry.name != self.generation.name:
                 shutil.rmtree(entry, ignore_errors=True)
+
+    def _clear_checkpoints(self) -> None:
+        """Remove what a run that was killed has left."""
         named = {chain.checkpoint for chain in self.commit.chains}
         for entry in self.generation.glob("*chain-*.npz*"):
             if entry.name not in named:
@@ -397,8 +409,13 @@ def _read_configuration(path: Path, commit: Commit, data: Any) -> Configuration:
 
 
 def _read_data(generation: Path, entry: dict[str, Any], arrays: dict[str, Any], data: Any) -> Rows:
+    columns = [Column(**column) for column in restored(entry["columns"], arrays)]
     if data is not None:
-        rows = as_groups(data) if entry["kind"] == GroupedRows.KIND else as_rankings(data) if entry["kind"] == Rankings.KIND else as_data(data)
+        kind = entry["kind"]
+        if columns:
+            rows: Rows = TypedRows.of(data, columns)
+        else:
+            rows = as_groups(data) if kind == GroupedRows.KIND else as_rankings(data) if kind == Rankings.KIND else as_data(data)
         if rows.fingerprint() != entry["fingerprint"]:
             raise ValueError("these are not the data of the run: their values, types or column names differ")
         return rows
@@ -406,6 +423,7 @@ def _read_data(generation: Path, entry: dict[str, Any], arrays: dict[str, Any], 
         raise ValueError("the run was stored without its data: give them, e.g. mt.resume(folder, data=table)")
     rows = KINDS[entry["kind"]].load(generation / entry["file"])
     rows = rows.renamed(restored(entry["names"], arrays)) if isinstance(rows, (TableRows, GroupedRows)) else rows
+    rows = TypedRows(rows.raw, columns) if columns else rows
     if rows.fingerprint() != entry["fingerprint"]:
         raise ValueError(f"the data in {str(generation)!r} did not come back as they were stored: give them yourself, e.g. mt.load(folder, data=table)")
     return rows

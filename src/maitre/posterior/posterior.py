@@ -57,7 +57,16 @@ class Posterior:
 
     def __repr__(self) -> str:
         chains, draws = self.log_joint.shape
-        return f"Posterior({self.model.n} points, {chains} chains × {draws} draws, {self.model.family.in_one_line()}, {self.model.prior.in_one_line()})"
+        probable = sorted(self.k_probabilities().items(), key=lambda item: -item[1])[:3]
+        counted = [f"{count:,} {word}{'s' * (count != 1)}" for count, word in ((self.model.n, "point"), (chains, "chain"), (draws, "draw"))]
+        lines = [
+            f"{type(self).__name__}: {counted[0]}, {counted[1]} × {counted[2]}",
+            "number of clusters: " + ", ".join(f"{k} ({p:.0%})" for k, p in probable),
+            f"family: {self.model.family.in_one_line()}",
+            f"prior: {self.model.prior.in_one_line()}",
+            *self._warnings(),
+        ]
+        return "\n  ".join(line if len(line) <= 150 else line[:149] + "…" for line in lines)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy or a pickle takes draws along that live in a temporary folder."""

@@ -123,7 +123,7 @@ def predict(posterior: Posterior, new: Any, max_draws: int, distances: Any = Non
         log_prior = state.log_weights_of_a_new_point()[None] if candidates is None else _log_weights(state, candidates)
         score_new(state.reading(encoded), log_prior, share, np.zeros(log_prior.shape[1]), highest, totals)
     density = totals.sum(axis=1)
-    return totals / density[:, None], highest + np.log(density / len(draws))
+    return totals / density[:, None], highest + np.log(density / len(draws)) + model.log_jacobian(new)
 
 
 def _candidates(distances: Any, n_new: int, n: int) -> Any:

@@ -72,11 +72,11 @@ class DistanceDependent(Prior):
         concentration: Hyperparameter = DEFAULT_CONCENTRATION,
         sequential: bool = False,
     ) -> DistanceDependent:
-        """Candidates from coordinates: the `k` nearest neighbours (10 if nothing is said), or all points within `radius`.
+        """Candidates from coordinates: the `k` nearest neighbours (`default_neighbours` if nothing is said), or all points within `radius`.
 
         Without a decay it is exponential with the median distance to a candidate as its scale, which makes the prior invariant to the unit of length.
         """
-        distances = neighbour_distances(points, 10 if k is None and radius is None else k, radius, metric)
+        distances = neighbour_distances(points, default_neighbours(np.shape(points)[0]) if k is None and radius is None else k, radius, metric)
         return cls(distances, Exponential(typical_distance(distances)) if decay is None else decay, concentration, sequential)
 
     def check_size(self, n: int) -> None:
@@ -104,6 +104,18 @@ class DistanceDependent(Prior):
     def describe(self) -> dict[str, Any]:
         """The fields for people to read: how many candidates there are, not which."""
         return {"distances": str(self.distances), "decay": self.decay.in_one_line(), "concentration": self.concentration, "sequential": self.sequential}
+
+
+def default_neighbours(n: int) -> int:
+    """How many candidates a point has if nothing is said: a fifteenth of the points, between 10 and 100.
+
+    Every table needs a cycle, and two points link to each other about n / 2k times: that many tables are expected before the data are seen, whatever α is. With k = 10
+    four clean regions of 1,500 points fall into dozens.
+
+    >>> default_neighbours(60), default_neighbours(1500), default_neighbours(100_000)
+    (10, 100, 100)
+    """
+    return int(np.clip(n // 15, 10, 100))
 
 
 def typical_distance(distances: Distances) -> float:

@@ -52,14 +52,14 @@ def paint_summary(
     `values` may be a table, an array, or anything that is not a table of numbers (then cluster sizes are shown). `similarity` (n × n, in the order
     of the data) adds a map of the co-clustering probabilities with the points sorted by cluster.
     """
-    clusters = numbered_by_size(labels) - 1
+    clusters, names = numbered_by_size(labels) - 1, largest_first(labels)
     _check_shapes(clusters, values, similarity)
     figure = Figure(
         figsize=(16.5, 6.2) if similarity is not None else (11.5, 6.2), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white"
     )
     FigureCanvasAgg(figure)
     columns: Any = figure.subfigures(1, 2 if similarity is None else 3, width_ratios=[2.0, 1.35] if similarity is None else [2.0, 1.4, 1.55])
-    _paint_data(columns[0].subplots(), values, clusters)
+    _paint_data(columns[0].subplots(), values, clusters, names)
     upper, lower = columns[1].subplots(2)
     _paint_number(upper, np.atleast_2d(n_clusters), int(clusters.max(initial=-1)) + 1)
     _paint_traces(lower, np.atleast_2d(np.asarray(log_joint, dtype=np.float64)))
@@ -116,14 +116,24 @@ def _plural(count: int, word: str) -> str:
 # The data
 
 
-def _paint_data(axes: Axes, values: Any, clusters: Ints) -> None:
+def largest_first(labels: Any) -> list[Any]:
+    """The labels of the clusters, the largest first: their names in a legend.
+
+    >>> largest_first([0, 1, 1, 2])
+    [1, 0, 2]
+    """
+    names, sizes = np.unique(np.asarray(labels), return_counts=True)
+    return [names[k] for k in np.argsort(-sizes, kind="stable").tolist()]
+
+
+def _paint_data(axes: Axes, values: Any, clusters: Ints, labels: list[Any]) -> None:
     matrix, names = _numeric(values)
     if matrix is None:
         _paint_sizes(axes, clusters)
     elif matrix.shape[1] == 1:
-        _paint_histogram(axes, matrix[:, 0], clusters, names[0])
+        _paint_histogram(axes, matrix[:, 0], clusters, names[0], labels)
     else:
-        _paint_points(axes, matrix, clusters, names)
+        _paint_points(axes, matrix, clusters, names, labels)
 
 
 def _numeric(values: Any) -> tuple[Floats | None, list[str]]:
@@ -148,7 +158,7 @@ def _sample(n: int, size: int) -> Ints:
     return np.arange(n) if n <= size else np.sort(np.random.default_rng(0).choice(n, size, replace=False))
 
 
-def _paint_points(axes: Axes, matrix: Floats, clusters: Ints, names: list[str]) -> None:
+def _paint_points(axes: Axes, matrix: Floats, clusters: Ints, names: list[str], labels: list[Any]) -> None:
     chosen = _sample(len(matrix), MAX_POINTS)
     points, names = (matrix[chosen], names) if matrix.shape[1] == 2 else _principal_components(matrix[chosen])
     shown = clusters[chosen]
@@ -160,7 +170,7 @@ def _paint_points(axes: Axes, matrix: Floats, clusters: Ints, names: list[str]) 
         axes.scatter(here[:, 0], here[:, 1], s=size, color=colour, marker=MARKERS[turn], alpha=0.85, linewidths=edge, edgecolors="white")
     _prepare(axes, _data_title(clusters, len(chosen)), *names)
     axes.margins(0.04)
-    _legend(axes, clusters, as_markers=True)
+    _legend(axes, clusters, labels, as_markers=True)
 
 
 def _data_title(clusters: Ints, n_shown: int) -> str:
@@ -186,7 +196,7 @@ def _principal_components(matrix: Floats) -> tuple[Floats, list[str]]:
     return scores, [f"{rank} principal component ({share:.0f} % of variance)" for rank, share in zip(("first", "second"), shares, strict=False)]
 
 
-def _paint_histogram(axes: Axes, column: Floats, clusters: Ints, name: str) -> None:
+def _paint_histogram(axes: Axes, column: Floats, clusters: Ints, name: str, labels: list[Any]) -> None:
     """A histogram with the clusters stacked from left to right, and every point as a tick below it."""
     found = np.arange(clusters.max() + 1)
     n_bins = int(np.clip(3.2 * np.sqrt(len(column)), 10, 80))
@@ -204,7 +214,7 @@ def _paint_histogram(axes: Axes, column: Floats, clusters: Ints, name: str) -> N
     _prepare(axes, _data_title(clusters, len(clusters)), name, "points")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, steps=STEPS))
     axes.set_yticks([tick for tick in axes.get_yticks() if 0 <= tick <= 1.05 * base.max()])
-    _legend(axes, clusters, as_markers=False)
+    _legend(axes, clusters, labels, as_markers=False)
 
 
 def _paint_sizes(axes: Axes, clusters: Ints) -> None:
@@ -221,14 +231,14 @@ def _paint_sizes(axes: Axes, clusters: Ints) -> None:
             axes.annotate(f"{size:,}", (position, size), (0, 3), textcoords="offset points", ha="center", fontsize=10, color=INK)
 
 
-def _legend(axes: Axes, clusters: Ints, as_markers: bool) -> None:
+def _legend(axes: Axes, clusters: Ints, labels: list[Any], as_markers: bool) -> None:
     """The clusters from the largest on, each with its size; below the panel, where it covers no points."""
     sizes = np.bincount(clusters)
     if not 1 < len(sizes) <= MAX_LEGEND:
         return
     for cluster, size in enumerate(sizes):
         colour, turn = _style(cluster)
-        name = f"{cluster + 1}: {_plural(int(size), 'point')}"
+        name = f"{labels[cluster]}: {_plural(int(size), 'point')}"
         if as_markers:
             axes.scatter([], [], s=46, color=colour, marker=MARKERS[turn], label=name)
         else:

@@ -32,6 +32,7 @@ from maitre.reports.picture import (
     _principal_components,
     _sample,
     _style,
+    largest_first,
 )
 
 _UNCERTAIN = 0.5
@@ -81,7 +82,7 @@ def points(posterior: Posterior, values: Any = None, axes: Axes | None = None) -
     """Points by cluster in two dimensions (two columns as they are, more as principal components), those that are less than half sure ringed; one column as a histogram."""
     axes, shown = _axes(axes, 7.5, 6.0), _values(posterior, values)
     clusters = _clusters(posterior)
-    _paint_data(axes, shown, clusters)
+    _paint_data(axes, shown, clusters, largest_first(posterior.point_estimate()))
     matrix, _ = _numeric(shown)
     if matrix is not None and matrix.shape[1] > 1:
         chosen = _sample(len(matrix), 20_000)

@@ -1,0 +1,77 @@
+"""`maitre predict`: the clusters of new rows, by a run that is there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from maitre.chains.output import Patient
+from maitre.cli import options
+from maitre.cli.show import plural
+from maitre.data.files import read_noted, write_table
+from maitre.data.rows import Rows, as_data
+from maitre.posterior.posterior import Posterior
+from maitre.sampling import load
+
+
+def predict_file(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="What 'maitre fit --out RUN', 'maitre search' or mt.sample(store=…) wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table with the columns of the run and one row per new point; - is the standard input.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A table to write (.csv, .tsv, .parquet); by default CSV goes to the standard output.")
+    ] = None,
+    join: Annotated[bool, typer.Option("--join", help="With the columns of the input before the answer.")] = False,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="The data of the run, if its folder has no copy of them.")] = None,
+) -> None:
+    """Say to which of the clusters of a run new rows belong.
+
+    For every row: the most probable cluster, numbered as in labels.csv, its probability, the probability of a cluster that was not seen, and the log density of the row.
+    """
+    posterior = load(folder, None if data is None else read_noted(data).table)
+    reading = read_noted(file, *options.signs(separator, decimal))
+    rows = as_data(reading.table)
+    answer = predicted(posterior, _chosen(posterior, rows))
+    if join:
+        given = rows.frame()
+        if given is None:
+            raise ValueError("--join is for tables; the input is a sparse matrix: leave it out")
+        taken = {name: f"maitre_{name}" for name in answer.columns if name in given.columns}
+        answer = given.assign(**{str(taken.get(name, name)): answer[name].to_numpy() for name in answer.columns if name != "row"})
+    if out is None:
+        stream = Patient(sys.stdout)
+        stream.write(answer.to_csv(index=False, lineterminator="\n"))
+        stream.flush()
+        return
+    write_table(out, answer)
+    print(f"{out}: {plural(len(answer), 'row')}", file=Patient(sys.stderr))
+
+
+def predicted(posterior: Posterior, rows: Any) -> Any:
+    """A table with the most probable known cluster of each row, its probability, that of a new cluster, and the log density."""
+    import pandas as pd
+
+    shares, density = posterior.predict_proba(rows), posterior.log_density(rows)
+    known = shares[:, :-1]
+    return pd.DataFrame(
+        {
+            "row": np.arange(len(shares)),
+            "cluster": np.argmax(known, axis=1),
+            "probability": known.max(axis=1).round(4),
+            "new_cluster": shares[:, -1].round(4),
+            "log_density": density.round(4),
+        }
+    )
+
+
+def _chosen(posterior: Posterior, rows: Rows) -> Rows:
+    """Of an array without names, the columns that the run was made from."""
+    chosen = posterior.notes.get("chosen")
+    if chosen is None or rows.names is not None or rows.n_columns != posterior.notes.get("n_columns"):
+        return rows
+    return rows.take([int(position) for position in chosen])
