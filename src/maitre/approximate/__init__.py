@@ -4,5 +4,6 @@ None of these draws from the posterior, however long it runs, and every result s
 """
 
 from maitre.approximate.methods import collapsed_variational, smc, synchronous, variational
+from maitre.approximate.rankings import mallows_kernel, plackett_luce_em
 
-__all__ = ["collapsed_variational", "smc", "synchronous", "variational"]
+__all__ = ["collapsed_variational", "mallows_kernel", "plackett_luce_em", "smc", "synchronous", "variational"]
