@@ -5,5 +5,15 @@ None of these draws from the posterior, however long it runs, and every result s
 
 from maitre.approximate.groups import collapsed_variational_topics, synchronous_groups
 from maitre.approximate.methods import collapsed_variational, smc, synchronous, variational
+from maitre.approximate.rankings import mallows_kernel, plackett_luce_em
 
-__all__ = ["collapsed_variational", "collapsed_variational_topics", "smc", "synchronous", "synchronous_groups", "variational"]
+__all__ = [
+    "collapsed_variational",
+    "collapsed_variational_topics",
+    "mallows_kernel",
+    "plackett_luce_em",
+    "smc",
+    "synchronous",
+    "synchronous_groups",
+    "variational",
+]
