@@ -154,6 +154,7 @@ def gensim_hdp(split: Split, at: tuple[float, ...], seed: int = 0) -> Trace | No
     dictionary = Dictionary.from_corpus([[(w, 1) for w in names]], id2word=names)
     documents = list(Sparse2Corpus(split.train.T.tocsc()))
     model = models.HdpModel(None, dictionary, random_state=seed)
+    model.m_D = len(documents)  # which it takes from the corpus given to it at once
 
     def topics() -> Topics:
         a, beta = model.hdp_to_lda()

@@ -200,7 +200,7 @@ MOVES = {
 @pytest.mark.parametrize("name", MOVES)
 def test_every_move_in_every_setting(name, setting):
     top, group, expected = setting
-    labels, gammas = followed(MOVES[name], 30_000, of_words(HierarchicalDirichletProcess(top, group)))
+    labels, gammas = followed(MOVES[name], 12_000, of_words(HierarchicalDirichletProcess(top, group)))
     together = [labels[:, i] == labels[:, j] for i, j in ((0, 1), (0, 3), (2, 4), (0, 5))]
     for trace, mean in zip((labels.max(axis=1) + 1.0, gammas, *together), expected, strict=True):
         assert distance_in_errors(trace.astype(float), mean) < 4.5 if trace.std() > 0 else trace[0] == mean
