@@ -239,7 +239,7 @@ class Views:
         made.vbar(x=list(found), top=list(found.values()), width=0.8, color=colours, name="probabilities")
         made.y_range.start, made.yaxis.formatter = 0, NumeralTickFormatter(format="0 %")
         made.xaxis.axis_label, made.yaxis.axis_label = f"clusters (dark: the {reported} reported)", "share of draws"
-        made.xaxis.ticker = sorted({int(k) for k in np.linspace(min(found), max(found), min(len(found), 10)).round()})
+        made.xaxis.ticker = list(range(min(found), max(found) + 1, 1 + (max(found) - min(found)) // 15))
         made.xgrid.grid_line_color = None
         return made
 
