@@ -153,8 +153,10 @@ def gensim_hdp(split: Split, at: tuple[float, ...], seed: int = 0) -> Trace | No
     names = {w: str(w) for w in range(split.train.shape[1])}
     dictionary = Dictionary.from_corpus([[(w, 1) for w in names]], id2word=names)
     documents = list(Sparse2Corpus(split.train.T.tocsc()))
-    model = models.HdpModel(None, dictionary, random_state=seed)
-    model.m_D = len(documents)  # which it takes from the corpus given to it at once
+    model = models.HdpModel(
+        documents, dictionary, max_chunks=1, chunksize=1, random_state=seed
+    )  # it must see the corpus to know its size; one document for a start
+    model.max_chunks, model.chunksize = None, 256
 
     def topics() -> Topics:
         a, beta = model.hdp_to_lda()

@@ -150,10 +150,9 @@ def run(corpus: str, documents: int | None, seconds: float, output: Path) -> Non
     best = min(b.trace.perplexity[-1] for b in blocks.values())
     say(f"{'P':>2} {'threads':>7} {'sweep s':>8} {'local':>7} {'global':>7} {'within 2 % s':>12} {'perplexity':>10} {'topics':>6} {'M tokens/CPU s':>14}")
     for (p, threads), b in blocks.items():
-        t = b.trace
-        say(
-            f"{p:>2} {threads:>7} {b.local + b.rest:>8.3f} {b.local:>7.3f} {b.rest:>7.3f} {reached(t, best):>12.1f} {t.perplexity[-1]:>10.0f} {t.topics[-1]:>6}"
-        )
+        t, rate = b.trace, b.trace.tokens_per_second / 1e6
+        times = f"{b.local + b.rest:>8.3f} {b.local:>7.3f} {b.rest:>7.3f} {reached(t, best):>12.1f}"
+        say(f"{p:>2} {threads:>7} {times} {t.perplexity[-1]:>10.0f} {t.topics[-1]:>6} {rate:>14.2f}")
     say(f"\n{'system':<46} {'CPU s':>7} {'perplexity':>10} {'neutral':>8} {'topics':>6} {'M tokens/CPU s':>14}")
     methods: list[Trace] = []
 
