@@ -10,11 +10,13 @@ from maitre.moves.base import Move, Report
 from maitre.moves.mallows_split import split_and_merge
 from maitre.moves.mallows_sweeps import redraw, reseat_collapsed, reseat_explicit
 from maitre.numerics.arguments import one_of, whole_number
+from maitre.numerics.bits import WORD
 from maitre.numerics.rng import RngState
 from maitre.states.rankings import OrderingState
 
 _KINDS = ("reinsertion", "stagewise", "swaps")
 _MANY_VOTERS = 20_000
+_FEW_ITEMS, _MANY_ITEMS = (6, 2, 2), (1, 0, 1)  # proposals
 
 
 class Mallows(Move):
@@ -24,7 +26,8 @@ class Mallows(Move):
     ----------
     collapsed_every : sweeps with θ integrated out come so often; between them θ is drawn first, which is faster. By default all of up to 20,000 voters, one in five of more.
     rounds : how often θ and the orderings are redrawn in an iteration.
-    proposals : how many smart splits and merges, re-splits of two clusters, and coins (merges of clusters alike) an iteration makes.
+    proposals : how many smart splits and merges, re-splits of two clusters, and coins (merges of clusters alike) an iteration makes; by default 6, 2 and 2, and of
+        more than 64 items, whose orderings take long to propose, 1, 0 and 1.
     orderings : "reinsertion" (each item to any place), "stagewise" (a proposal of a whole ordering first, accepted or not), or "swaps" (neighbours).
     """
 
@@ -36,12 +39,12 @@ class Mallows(Move):
         self,
         collapsed_every: int | None = None,
         rounds: int = 2,
-        proposals: tuple[int, int, int] = (6, 2, 2),
+        proposals: tuple[int, int, int] | None = None,
         orderings: Literal["reinsertion", "stagewise", "swaps"] = "reinsertion",
     ) -> None:
         self.collapsed_every = None if collapsed_every is None else whole_number("collapsed_every", collapsed_every, least=1)
         self.rounds = whole_number("rounds", rounds, least=1)
-        self.proposals = tuple(whole_number("proposals", number) for number in proposals)
+        self.proposals = None if proposals is None else tuple(whole_number("proposals", number) for number in proposals)
         self.orderings = one_of("orderings", orderings, _KINDS)
         self.iteration = 0
 
@@ -56,6 +59,6 @@ class Mallows(Move):
         self.iteration += 1
         operations = sweep(state, rng).operations
         redraw(state, self.rounds, _KINDS.index(self.orderings), rng)
-        report = split_and_merge(state, self.proposals, rng)
+        report = split_and_merge(state, self.proposals or (_FEW_ITEMS if state.statistics.n_items <= WORD else _MANY_ITEMS), rng)
         state.log_joint = state.compute_log_joint()
         return report._replace(operations=operations)
