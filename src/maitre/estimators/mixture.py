@@ -30,6 +30,7 @@ from maitre.numerics.arguments import as_seed, truth
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.distributions import Parametrised
 from maitre.posterior.posterior import Posterior
+from maitre.priors import REGISTRY as PRIORS
 from maitre.priors.base import Prior
 from maitre.sampling import sample_model
 
@@ -101,7 +102,7 @@ class SampledClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(family, str) and not is_open(family) and family in FAMILIES and family != "Product":
             family = FAMILIES[family]()
         prior: Any = getattr(self, "prior", False)
-        prior = as_prior(prior) if prior is None or isinstance(prior, str) else prior
+        prior = as_prior(prior) if prior is None or (isinstance(prior, str) and prior in PRIORS) else prior
         return {name: part for name, part in (("family", family), ("prior", prior)) if isinstance(part, Parametrised)}
 
     def __sklearn_tags__(self) -> Any:
