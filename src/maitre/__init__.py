@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from maitre import approximate, families, moves, partitions, priors
     from maitre.estimators import DistanceDependentMixture, DPMixture, HDPTopics, MAPSearch
-    from maitre.numerics.distributions import Beta, Gamma
+    from maitre.numerics.distributions import Beta, Gamma, LogUniform
     from maitre.posterior.groups import GroupPosterior
     from maitre.posterior.posterior import Posterior
     from maitre.priors import decays
@@ -27,6 +27,7 @@ _HOMES = {
     "Found": "maitre.searching",
     "GroupPosterior": "maitre.posterior.groups",
     "Gamma": "maitre.numerics.distributions",
+    "LogUniform": "maitre.numerics.distributions",
     "HDPTopics": "maitre.estimators",
     "MAPSearch": "maitre.estimators",
     "Posterior": "maitre.posterior.posterior",
@@ -46,6 +47,7 @@ __all__ = [
     "Gamma",
     "GroupPosterior",
     "HDPTopics",
+    "LogUniform",
     "MAPSearch",
     "Posterior",
     "approximate",

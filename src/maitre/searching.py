@@ -48,7 +48,7 @@ class Found:
     labels: Ints
     log_joint: float
     log_likelihood: float
-    hyperparameters: dict[str, float]
+    hyperparameters: dict[str, Any]  # numbers and, of some families, arrays
     optimal: bool
     complete: bool
     popped: int
@@ -78,7 +78,7 @@ class Found:
             f"log joint {self.log_joint:.2f}, {proof}; order {self.order}, {self.popped} entries popped, {self.pushed} pushed, {self.dropped} dropped",
         ]
         lines += [f"{stage.name:>16}: log joint {stage.log_joint:.2f}, {stage.n_clusters} clusters, {stage.seconds:.2f} s" for stage in self.stages]
-        lines += [f"{name:>16}: {value:.4g}" for name, value in self.hyperparameters.items()]
+        lines += [f"{name:>16}: {value:.4g}" for name, value in self.hyperparameters.items() if np.ndim(value) == 0]
         return "\n".join(lines if self.complete else [*lines, "stopped early: points that had no seat were seated greedily"])
 
 
@@ -189,7 +189,7 @@ def _found(model: Model, outcome: Outcome, settings: dict[str, Any]) -> Found:
         state.canonical_labels(),
         state.log_joint,
         state.log_likelihood(),
-        state.hyperparameters,
+        state.hypervariables,
         outcome.proven,
         outcome.complete,
         counts["popped"],

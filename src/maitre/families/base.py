@@ -104,7 +104,33 @@ class Family(Parametrised, ABC):
         matrix = np.asarray(data, dtype=np.float64)
         return np.where(np.isnan(matrix), column_means(matrix), matrix)
 
-    def with_values(self, statistics: Any, values: dict[str, float]) -> Any:
+    # -- variables that are arrays: a matrix that clusters share, missing values -----------------------------------------------------------------
+
+    def arrays(self, encoded: Any) -> dict[str, tuple[int, ...]]:
+        """Arrays that are sampled along with the partition of these points, by name, with their shapes."""
+        return {}
+
+    def arrays_at_prior_means(self, encoded: Any) -> dict[str, Any]:
+        """Where they start from."""
+        return {}
+
+    def arrays_from_prior(self, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
+        """A draw of them from their prior."""
+        return {}
+
+    def log_density_of_arrays(self, values: dict[str, Any]) -> float:
+        """Their log prior density."""
+        return 0.0
+
+    def arrays_redrawn(self, statistics: Any, slots: Ints, rng: np.random.Generator) -> dict[str, Any]:
+        """A draw that leaves their conditional law invariant, given the clusters in these slots; the family is at present values."""
+        return {}
+
+    def arrays_ascended(self, statistics: Any, slots: Ints) -> dict[str, Any]:
+        """Values of a higher density, for searches; by default none."""
+        return {}
+
+    def with_values(self, statistics: Any, values: dict[str, Any]) -> Any:
         """The run-time statistics with other values of the named hyper-parameters (their arrays are shared); slots need `derive` afterwards."""
         return statistics._replace(**values)
 

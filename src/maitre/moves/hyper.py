@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from maitre.moves.base import Move, Report
 from maitre.numerics.distributions import Gamma, Hyperprior
-from maitre.numerics.rng import RngState, uniform
+from maitre.numerics.lanes import one_thread_per_product
+from maitre.numerics.rng import RngState, next_bits, uniform
 from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration
 from maitre.states.clusters import ClusterState
 
@@ -79,7 +82,7 @@ class PriorHyperparameters(Move):
 
 
 class FamilyHyperparameters(Move):
-    """Resample the family's hyper-parameters that carry a prior given the partition and the data."""
+    """Resample the family's hyper-parameters that carry a prior, then its arrays, given the partition and the data."""
 
     name = "family_hyperparameters"
     state = ClusterState
@@ -94,4 +97,14 @@ class FamilyHyperparameters(Move):
             value, count = _slice_hyperparameter(lambda v, name=name: state.log_likelihood_at({name: v}), value, hyperprior, rng, lowest)  # type: ignore[misc]
             state.set_family({name: value})
             evaluations += count * state.n_clusters
+        if state.arrays:
+            with one_thread_per_product():
+                redrawn = state.family.arrays_redrawn(state.statistics, np.flatnonzero(state.sizes), generator_of(rng))
+            state.set_family({name: redrawn[name] for name in state.arrays if name in redrawn})
+            evaluations += state.n_clusters
         return Report(evaluations)
+
+
+def generator_of(rng: RngState) -> np.random.Generator:
+    """A generator of NumPy's that follows from the present place of a stream, which moves on."""
+    return np.random.Generator(np.random.PCG64([int(next_bits(rng)) for _ in range(2)]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from scipy.optimize import minimize_scalar
 
 from maitre.families.base import LOWEST_SCALE
@@ -26,6 +27,18 @@ def _ascend(log_density: Callable[[float], float], value: float, prior: Hyperpri
     return prior.from_real(float(found.x)) if found.fun < loss(real) - _WORTHWHILE else value
 
 
+def ascend_arrays(state: MixtureState, rounds: int = 3) -> None:
+    """The family's arrays where the log joint is higher, if they can be moved there."""
+    for _ in range(rounds if state.arrays else 0):
+        before, arrays = state.log_joint, state.arrays
+        raised = state.family.arrays_ascended(state.statistics, np.flatnonzero(state.sizes))
+        state.set_family({name: raised[name] for name in arrays if name in raised})
+        if state.log_joint < before:
+            state.set_family(arrays)
+        if state.log_joint < before + 0.1:
+            break
+
+
 def ascend_hyperparameters(state: MixtureState, rounds: int = 3) -> float:
     """Raise the log joint by moving each hyper-parameter that carries a prior; returns by how much. It never falls."""
     start, sizes = state.log_joint, state.sizes[state.sizes > 0]
@@ -41,6 +54,7 @@ def ascend_hyperparameters(state: MixtureState, rounds: int = 3) -> float:
             better = _ascend(lambda v, name=name: state.log_likelihood_at({name: v}), value, prior, state.family.lowest(name))  # type: ignore[misc]
             if better != value:
                 state.set_family({name: better})
+        ascend_arrays(state)
         if state.log_joint < before + 1e-6:
             break
     return state.log_joint - start

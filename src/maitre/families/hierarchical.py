@@ -1,0 +1,182 @@
+"""Gaussian clusters whose covariances have a scale in common, which is learnt: the default for tables of numbers.
+
+    μ_k | Σ_k ~ N(m0, Σ_k/κ),    Σ_k ~ InverseWishart(ν, δW),    ν = D + 1 + δ,    W ~ Wishart(D + 2, S/(D + 2)),
+
+so that E[Σ_k | W] = W and E[W] = S. With a fixed scale and few degrees of freedom the predictive of a cluster of one point, a heavy-tailed Student t, is nearly as good as
+a fitted Gaussian, while a covariance costs D(D + 3)/2 parameters: beyond a dozen dimensions the posterior prefers clusters of one point (Chandra, Canale & Dunson 2023).
+Here δ says how much alike the clusters' shapes are, and the data say what δ is: as it grows all clusters share W, and a cluster costs D parameters.
+
+Given κ, δ and W a cluster is a normal–inverse-Wishart one and all collapsed moves apply. W is drawn, exactly, by way of the covariances, which are then forgotten:
+
+    Σ_k | x ~ InverseWishart(ν + n_k, Λ_k),    W | Σ ~ Wishart(D + 2 + Kν, [(D + 2) S⁻¹ + δ Σ_k Σ_k⁻¹]⁻¹).
+
+Its prior is cut off where W falls below 10⁻⁶ S in some direction: of columns that depend on each other the likelihood has no maximum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import linalg
+from scipy.special import multigammaln
+
+from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
+from maitre.families.base import ConjugateFamily, Example
+from maitre.families.normal_inverse_wishart import NormalInverseWishartStatistics, allocated, prior_matrices
+from maitre.numerics.arguments import numbers_of_columns
+from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.distributions import Gamma, Hyperparameter, LogUniform
+from maitre.numerics.linear import as_covariance, wishart_root
+
+_LOWEST = 1e-6  # of W, relative to S
+_FLOOR = 1e-3  # of W when it climbs, relative to S
+_LEAST_SHRINKAGE = 1e-4
+
+
+@dataclass(frozen=True)
+class HierarchicalNormalInverseWishart(ConjugateFamily):
+    """Gaussian clusters, each with its own mean and covariance matrix; how large, how elongated and how much alike the covariances are is learnt from the data.
+
+    `scale` is S, a guess at the covariance of a cluster; `shared` is W in units of the standard deviations of `scale`, by default None: sampled. `freedom` is δ, `kappa` κ.
+    Defaults from the data: `mean` the mean, `scale` their covariance matrix, its correlations shrunk towards none as Schäfer & Strimmer (2005) do.
+
+    >>> import maitre as mt
+    >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.2]], mt.families.HierarchicalNormalInverseWishart(), draws=20, burn_in=20, chains=1, progress=False)
+    >>> posterior.draws["family.shared"].shape
+    (1, 20, 1, 1)
+    """
+
+    mean: Any = None
+    kappa: Hyperparameter = Gamma(1.0, 10.0)
+    freedom: Hyperparameter = LogUniform(1.0, 1000.0)
+    scale: Any = None
+    shared: Any = None
+
+    statistics = NormalInverseWishartStatistics
+    STREAMS = True
+    MOVES = "gibbs+split_merge+permutation"
+    POSITIVE = ("kappa", "freedom")
+    NOT_SAMPLED = ("mean", "scale", "shared")
+    AT_LEAST: ClassVar = {"kappa": 1e-6}
+
+    def validate(self, data: Any) -> Floats:
+        return dense_matrix(data)
+
+    def defaults(self, x: Floats) -> dict[str, Any]:
+        mean, variances = column_means(x), column_variances(x)
+        root = np.sqrt(variances)
+        return {"mean": mean, "scale": shrunk_correlations(x, mean, root) * np.outer(root, root)}
+
+    def encode(self, x: Floats) -> dict[str, Any]:
+        root = np.sqrt(np.diag(as_covariance(self.scale, x.shape[1], "scale")))
+        mean, z = numbers_of_columns("HierarchicalNormalInverseWishart: mean", self.mean, x.shape[1]), np.empty_like(x)
+        for rows in row_blocks(x):
+            z[rows] = within_range((x[rows] - mean) / root)
+        return {"x": z, "log_jacobian": -float(np.log(root).sum())}
+
+    def absorb_cost(self, encoded: dict[str, Any]) -> int:
+        return int(4 + encoded["x"].shape[1] // 4)
+
+    def vectors(self, data: Floats, encoded: dict[str, Any]) -> Floats:
+        return encoded["x"]  # type: ignore[no-any-return]
+
+    def allocate(self, encoded: dict[str, Any], capacity: int) -> NormalInverseWishartStatistics:
+        n_dimensions, delta = encoded["x"].shape[1], float(self.freedom)  # type: ignore[arg-type]
+        shared = self.correlations(n_dimensions) if self.shared is None else as_covariance(self.shared, n_dimensions, "shared")
+        return allocated(encoded, capacity, float(self.kappa), n_dimensions + 1.0 + delta, delta, shared)  # type: ignore[arg-type]
+
+    def with_values(self, statistics: NormalInverseWishartStatistics, values: dict[str, Any]) -> NormalInverseWishartStatistics:
+        fields = {"kappa": values["kappa"]} if "kappa" in values else {}
+        if "freedom" in values:
+            fields |= {"scale_factor": values["freedom"], "nu": statistics.x.shape[1] + 1.0 + values["freedom"]}
+        return statistics._replace(**fields, **(prior_matrices(values["shared"]) if "shared" in values else {}))
+
+    # -- the shared scale ---------------------------------------------------------------------------------------------------------------------
+
+    def correlations(self, n_dimensions: int) -> Floats:
+        """S in units of its standard deviations."""
+        scale = np.asarray(self.scale, dtype=np.float64)
+        root = np.sqrt(np.diag(scale)) if scale.ndim == 2 else None
+        return np.eye(n_dimensions) if root is None else scale / np.outer(root, root)  # type: ignore[no-any-return]
+
+    def arrays(self, encoded: Any) -> dict[str, tuple[int, ...]]:
+        n_dimensions = encoded["x"].shape[1]
+        return {} if self.shared is not None else {"shared": (n_dimensions, n_dimensions)}
+
+    def log_density_of_arrays(self, values: dict[str, Any]) -> float:
+        """log p(W), apart from what cutting it off adds."""
+        if "shared" not in values:
+            return 0.0
+        shared = np.asarray(values["shared"])
+        n_dimensions = len(shared)
+        freedom, prior = n_dimensions + 2.0, self.correlations(n_dimensions)
+        trace = freedom * float(np.trace(np.linalg.solve(prior, shared)))
+        log_determinants = np.linalg.slogdet(shared)[1], np.linalg.slogdet(prior)[1] - n_dimensions * math.log(freedom)
+        value = 0.5 * log_determinants[0] - 0.5 * trace - 0.5 * freedom * (n_dimensions * math.log(2.0) + log_determinants[1])
+        return float(value - multigammaln(0.5 * freedom, n_dimensions))
+
+    def arrays_at_prior_means(self, encoded: Any) -> dict[str, Any]:
+        return {} if self.shared is not None else {"shared": self.correlations(encoded["x"].shape[1])}
+
+    def arrays_from_prior(self, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
+        if self.shared is not None:
+            return {}
+        n_dimensions = encoded["x"].shape[1]
+        root = np.linalg.cholesky(self.correlations(n_dimensions) / (n_dimensions + 2.0)) @ wishart_root(np.array([n_dimensions + 2.0]), n_dimensions, rng)[0]
+        return {"shared": root @ root.T}
+
+    def arrays_redrawn(self, s: NormalInverseWishartStatistics, slots: Ints, rng: np.random.Generator) -> dict[str, Any]:
+        """W from its conditional given the partition and covariances drawn for the purpose; as it was if that lies beyond the cut."""
+        n_dimensions, delta, prior = s.x.shape[1], s.scale_factor, self.correlations(s.x.shape[1])
+        roots = _inverse_factors(s, slots).transpose(0, 2, 1) @ wishart_root(s.nu + s.n[slots], n_dimensions, rng)
+        precision = (n_dimensions + 2.0) * np.linalg.inv(prior) + delta * np.einsum("kij,klj->il", roots, roots)
+        inverse = linalg.solve_triangular(np.linalg.cholesky(0.5 * (precision + precision.T)), np.eye(n_dimensions), lower=True)
+        root = inverse.T @ wishart_root(np.array([n_dimensions + 2.0 + len(slots) * s.nu]), n_dimensions, rng)[0]
+        shared = root @ root.T
+        return {"shared": shared} if linalg.eigvalsh(shared, prior)[0] > _LOWEST else {}
+
+    def arrays_ascended(self, s: NormalInverseWishartStatistics, slots: Ints) -> dict[str, Any]:
+        """One step of EM: W at the mode of its conditional given the covariances' expected inverses."""
+        n_dimensions, delta, prior = s.x.shape[1], s.scale_factor, self.correlations(s.x.shape[1])
+        roots = _inverse_factors(s, slots)
+        expected = np.einsum("k,kji,kjl->il", s.nu + s.n[slots], roots, roots)
+        shared = (len(slots) * s.nu + 1.0) * np.linalg.inv((n_dimensions + 2.0) * np.linalg.inv(prior) + delta * expected)
+        values, vectors = linalg.eigh(0.5 * (shared + shared.T), prior)
+        if values[0] < _FLOOR:
+            vectors = prior @ vectors
+            shared = (vectors * np.maximum(values, _FLOOR)) @ vectors.T
+        return {"shared": 0.5 * (shared + shared.T)}
+
+
+def _inverse_factors(s: NormalInverseWishartStatistics, slots: Ints) -> Floats:
+    """(K, D, D): the inverses of the Cholesky factors of Λ_n of these slots."""
+    factors = np.tril(s.factor[:, :, slots].transpose(2, 0, 1))
+    return np.tril(np.linalg.inv(factors))
+
+
+def shrunk_correlations(x: Any, mean: Floats, root: Floats) -> Floats:
+    """(1 − λ) R + λ I, with λ = Σ Var(r_ij)/Σ r_ij² over pairs of columns (Schäfer & Strimmer 2005), at least 10⁻⁴; a missing value counts as the mean."""
+    n, n_dimensions = x.shape
+    products, squares = np.zeros((n_dimensions, n_dimensions)), np.zeros((n_dimensions, n_dimensions))
+    for rows in row_blocks(x):
+        z = np.nan_to_num((np.asarray(x[rows], dtype=np.float64) - mean) / root)
+        products += z.T @ z
+        squares += (z * z).T @ (z * z)
+    pairs = ~np.eye(n_dimensions, dtype=bool)
+    correlations = products / n
+    spread = (n / max(n - 1.0, 1.0) ** 3) * (squares - n * correlations**2)
+    signal = float((correlations[pairs] ** 2).sum())
+    share = 1.0 if n < 4 or signal == 0.0 else min(1.0, max(_LEAST_SHRINKAGE, float(spread[pairs].sum()) / signal))
+    return np.where(pairs, (1.0 - share) * correlations, 1.0)
+
+
+HierarchicalNormalInverseWishart.EXAMPLES = (
+    Example(HierarchicalNormalInverseWishart(0.2, 0.4, 1.5, 0.9, 0.8), [[-1.0], [-0.8], [0.1], [0.9], [1.1]]),
+    Example(
+        HierarchicalNormalInverseWishart([0.1, -0.2], 0.5, 3.5, [[0.8, 0.3], [0.3, 1.1]], [[0.9, 0.2], [0.2, 0.7]]),
+        [[-1.0, 0.2], [-0.8, 0.0], [0.1, 1.2], [0.9, -0.4], [1.4, 0.9]],
+    ),
+)
