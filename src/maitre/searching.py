@@ -19,6 +19,7 @@ from maitre.families.statistics import mergeable
 from maitre.model import Model
 from maitre.numerics.arguments import one_of, truth, whole_number
 from maitre.numerics.arrays import Ints
+from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import stream
 from maitre.optimize.pipeline import ROUNDS, Outcome, Plan, Search, Stage, warm_up
 from maitre.optimize.scores import ORDERS, SCORES, has_bounds
@@ -150,7 +151,7 @@ def search(
         "time_budget": budget,
     }
     stop = Event()
-    with Progress(100, show, "searching") as bar:
+    with Progress(100, show, "searching") as bar, one_thread_per_product():
         results, interrupted = run_all([partial(_run, model, plan, seed, stop, budget, bar)], stop, 1, bar.poll)
     outcome: Outcome = results[0]
     outcome.complete = outcome.complete and not interrupted

@@ -26,13 +26,14 @@ class _NoData(FamilyHyperparameters):
     """A wrong move: covariances are drawn without their points' degrees of freedom."""
 
     def step(self, state, rng):
+        report = super().step(state, rng)
         n = state.statistics.n.copy()
         state.statistics.n[:] = 0.0
         state.set_family(state.family.arrays_redrawn(state.statistics, np.flatnonzero(state.sizes), np.random.default_rng(int(rng[0] % 2**32))))
         state.statistics.n[:] = n
         state.rebuild()
         state.log_joint = state.compute_log_joint()
-        return super().step(state, rng)
+        return report
 
 
 def log_marginal(x, w, delta, kappa):
@@ -141,3 +142,15 @@ def test_part_of_a_product():
     assert not np.array_equal(before, state.arrays["0.shared"])
     assert [v.shape for v in MixtureState.declare(model) if v.name == "family.0.shared"] == [(2, 2)]
     state.audit()
+
+
+@pytest.mark.parametrize(("name", "values"), [("kappa", (0.02, 0.7)), ("freedom", (1.5, 40.0))])
+def test_the_likelihood_as_a_function_of_one_number(name, values):
+    """The closed forms by which κ and δ are drawn, against the clusters' marginals."""
+    rng = np.random.default_rng(0)
+    state = MixtureState(
+        Model.of(rng.normal(size=(30, 3)) @ rng.normal(size=(3, 3)) + 1.0, Hierarchical(mean=0.0), DirichletProcess(1.0)), np.arange(30) % 3, compiled=False
+    )
+    function = state.family.log_likelihood_of_clusters(state.statistics, np.arange(3), name)
+    expected = [state.log_likelihood_at({name: value}) for value in values]
+    assert function(values[1]) - function(values[0]) == pytest.approx(expected[1] - expected[0], abs=1e-9)

@@ -8,7 +8,7 @@ the class of statistics is listed in `maitre.families.statistics`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -126,9 +126,17 @@ class Family(Parametrised, ABC):
         """A draw that leaves their conditional law invariant, given the clusters in these slots; the family is at present values."""
         return {}
 
+    def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
+        """Values of hyper-parameters and arrays at which a search may find clusters that chains do not."""
+        return []
+
     def arrays_ascended(self, statistics: Any, slots: Ints) -> dict[str, Any]:
         """Values of a higher density, for searches; by default none."""
         return {}
+
+    def log_likelihood_of_clusters(self, statistics: Any, slots: Ints, name: str) -> Callable[[float], float] | None:
+        """Σ log p(x_c) of the clusters in these slots as a function of one hyper-parameter, up to a constant, if that can be had faster than cluster by cluster."""
+        return None
 
     def with_values(self, statistics: Any, values: dict[str, Any]) -> Any:
         """The run-time statistics with other values of the named hyper-parameters (their arrays are shared); slots need `derive` afterwards."""

@@ -16,12 +16,14 @@ Its prior is cut off where W falls below 10⁻⁶ S in some direction: of column
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg
-from scipy.special import multigammaln
+from scipy.special import gammaln, multigammaln
 
 from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
 from maitre.families.base import ConjugateFamily, Example
@@ -98,9 +100,11 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
 
     def correlations(self, n_dimensions: int) -> Floats:
         """S in units of its standard deviations."""
+        return self._prior(n_dimensions).mean
+
+    def _prior(self, n_dimensions: int) -> _Wishart:
         scale = np.asarray(self.scale, dtype=np.float64)
-        root = np.sqrt(np.diag(scale)) if scale.ndim == 2 else None
-        return np.eye(n_dimensions) if root is None else scale / np.outer(root, root)  # type: ignore[no-any-return]
+        return _wishart(n_dimensions, scale.tobytes() if scale.ndim == 2 else b"")
 
     def arrays(self, encoded: Any) -> dict[str, tuple[int, ...]]:
         n_dimensions = encoded["x"].shape[1]
@@ -111,12 +115,9 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
         if "shared" not in values:
             return 0.0
         shared = np.asarray(values["shared"])
-        n_dimensions = len(shared)
-        freedom, prior = n_dimensions + 2.0, self.correlations(n_dimensions)
-        trace = freedom * float(np.trace(np.linalg.solve(prior, shared)))
-        log_determinants = np.linalg.slogdet(shared)[1], np.linalg.slogdet(prior)[1] - n_dimensions * math.log(freedom)
-        value = 0.5 * log_determinants[0] - 0.5 * trace - 0.5 * freedom * (n_dimensions * math.log(2.0) + log_determinants[1])
-        return float(value - multigammaln(0.5 * freedom, n_dimensions))
+        prior, n_dimensions = self._prior(len(shared)), len(shared)
+        log_determinant = 2.0 * float(np.log(np.diagonal(np.linalg.cholesky(shared))).sum())
+        return prior.log_constant + 0.5 * log_determinant - 0.5 * (n_dimensions + 2.0) * float((prior.inverse * shared).sum())
 
     def arrays_at_prior_means(self, encoded: Any) -> dict[str, Any]:
         return {} if self.shared is not None else {"shared": self.correlations(encoded["x"].shape[1])}
@@ -130,25 +131,81 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
 
     def arrays_redrawn(self, s: NormalInverseWishartStatistics, slots: Ints, rng: np.random.Generator) -> dict[str, Any]:
         """W from its conditional given the partition and covariances drawn for the purpose; as it was if that lies beyond the cut."""
-        n_dimensions, delta, prior = s.x.shape[1], s.scale_factor, self.correlations(s.x.shape[1])
+        n_dimensions, delta, prior = s.x.shape[1], s.scale_factor, self._prior(s.x.shape[1])
         roots = _inverse_factors(s, slots).transpose(0, 2, 1) @ wishart_root(s.nu + s.n[slots], n_dimensions, rng)
-        precision = (n_dimensions + 2.0) * np.linalg.inv(prior) + delta * np.einsum("kij,klj->il", roots, roots)
-        inverse = linalg.solve_triangular(np.linalg.cholesky(0.5 * (precision + precision.T)), np.eye(n_dimensions), lower=True)
+        side_by_side = roots.transpose(1, 0, 2).reshape(n_dimensions, -1)
+        precision = (n_dimensions + 2.0) * prior.inverse + delta * (side_by_side @ side_by_side.T)
+        inverse = linalg.solve_triangular(np.linalg.cholesky(precision), np.eye(n_dimensions), lower=True)
         root = inverse.T @ wishart_root(np.array([n_dimensions + 2.0 + len(slots) * s.nu]), n_dimensions, rng)[0]
         shared = root @ root.T
-        return {"shared": shared} if linalg.eigvalsh(shared, prior)[0] > _LOWEST else {}
+        return {"shared": shared} if prior.lowest(shared) > _LOWEST else {}
+
+    def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
+        """Clusters as wide as the data and much alike; and tighter ones of different shapes."""
+        prior = self.correlations(encoded["x"].shape[1])
+        return [{"shared": factor * prior, "freedom": freedom, "kappa": 0.1} for factor, freedom in ((1.0, 30.0), (0.2, 10.0))]
 
     def arrays_ascended(self, s: NormalInverseWishartStatistics, slots: Ints) -> dict[str, Any]:
         """One step of EM: W at the mode of its conditional given the covariances' expected inverses."""
-        n_dimensions, delta, prior = s.x.shape[1], s.scale_factor, self.correlations(s.x.shape[1])
+        n_dimensions, delta, prior = s.x.shape[1], s.scale_factor, self._prior(s.x.shape[1])
         roots = _inverse_factors(s, slots)
-        expected = np.einsum("k,kji,kjl->il", s.nu + s.n[slots], roots, roots)
-        shared = (len(slots) * s.nu + 1.0) * np.linalg.inv((n_dimensions + 2.0) * np.linalg.inv(prior) + delta * expected)
-        values, vectors = linalg.eigh(0.5 * (shared + shared.T), prior)
+        below = (roots * np.sqrt(s.nu + s.n[slots])[:, None, None]).reshape(-1, n_dimensions)
+        expected = below.T @ below
+        shared = (len(slots) * s.nu + 1.0) * np.linalg.inv((n_dimensions + 2.0) * prior.inverse + delta * expected)
+        values, vectors = linalg.eigh(0.5 * (shared + shared.T), prior.mean)
         if values[0] < _FLOOR:
-            vectors = prior @ vectors
+            vectors = prior.mean @ vectors
             shared = (vectors * np.maximum(values, _FLOOR)) @ vectors.T
         return {"shared": 0.5 * (shared + shared.T)}
+
+    def log_likelihood_of_clusters(self, s: NormalInverseWishartStatistics, slots: Ints, name: str) -> Callable[[float], float]:
+        """With Q the scatter and m the mean of a cluster: for κ by |δW + Q + c mmᵀ| = |δW + Q| (1 + c mᵀ(δW + Q)⁻¹m), for δ by the eigenvalues of W⁻¹Λ_n."""
+        n, mean, n_dimensions, shared = s.n[slots], s.mean[slots], s.x.shape[1], s.prior_scale
+        scatter = np.tril(s.scatter[slots])
+        scatter = scatter + np.tril(scatter, -1).transpose(0, 2, 1)
+        if name == "kappa":
+            q, power = (mean * np.linalg.solve(s.scale_factor * shared + scatter, mean[:, :, None])[:, :, 0]).sum(axis=1), 0.5 * (s.nu + n)
+
+            def of_kappa(kappa: float) -> float:
+                return float(0.5 * n_dimensions * np.log(kappa / (kappa + n)).sum() - power @ np.log1p(kappa * n / (kappa + n) * q))
+
+            return of_kappa
+        inverse = linalg.solve_triangular(s.prior_factor, np.eye(n_dimensions), lower=True)
+        within = scatter + (s.kappa * n / (s.kappa + n))[:, None, None] * mean[:, :, None] * mean[:, None, :]
+        values = np.maximum(np.linalg.eigvalsh(inverse @ within @ inverse.T), 0.0)
+        steps = 0.5 * np.arange(n_dimensions)
+
+        def of_delta(delta: float) -> float:
+            nu = n_dimensions + 1.0 + delta
+            gammas = gammaln(0.5 * (nu + n)[:, None] - steps).sum() - len(n) * gammaln(0.5 * nu - steps).sum()
+            return float(gammas + 0.5 * len(n) * nu * n_dimensions * math.log(delta) - 0.5 * (nu + n) @ np.log(delta + values).sum(axis=1))
+
+        return of_delta
+
+
+class _Wishart(NamedTuple):
+    """The prior of W."""
+
+    mean: Floats
+    inverse: Floats
+    whiten: Floats  # a matrix T with T S Tᵀ = I
+    log_constant: float
+
+    def lowest(self, shared: Floats) -> float:
+        """The least of the eigenvalues of W relative to S."""
+        return float(np.linalg.eigvalsh(self.whiten @ shared @ self.whiten.T)[0])
+
+
+@lru_cache(maxsize=16)
+def _wishart(n_dimensions: int, scale: bytes) -> _Wishart:
+    """What follows from S, given by its bytes; none stands for the unit matrix."""
+    matrix = np.frombuffer(scale).reshape(n_dimensions, n_dimensions) if scale else np.eye(n_dimensions)
+    root, freedom = np.sqrt(np.diag(matrix)), n_dimensions + 2.0
+    mean = matrix / np.outer(root, root)
+    factor = np.linalg.cholesky(mean)
+    whiten = linalg.solve_triangular(factor, np.eye(n_dimensions), lower=True)
+    log_determinant = 2.0 * float(np.log(np.diag(factor)).sum()) + n_dimensions * math.log(2.0 / freedom)
+    return _Wishart(mean, whiten.T @ whiten, whiten, -0.5 * freedom * log_determinant - float(multigammaln(0.5 * freedom, n_dimensions)))
 
 
 def _inverse_factors(s: NormalInverseWishartStatistics, slots: Ints) -> Floats:

@@ -7,7 +7,7 @@ Missing values are skipped per column by the families whose columns are independ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -351,8 +351,16 @@ class Product(ConjugateFamily):
     def arrays_redrawn(self, statistics: ProductStatistics, slots: Ints, rng: np.random.Generator) -> dict[str, Any]:
         return self._named(family.arrays_redrawn(part, slots, rng) for (_, family), part in zip(self.groups, statistics.parts, strict=True))
 
+    def places_to_search(self, encoded: tuple[Any, ...]) -> list[dict[str, Any]]:
+        own = [family.places_to_search(part) for (_, family), part in zip(self.groups, encoded, strict=True)]
+        return [self._named(places[which] if which < len(places) else {} for places in own) for which in range(max(map(len, own)))]
+
     def arrays_ascended(self, statistics: ProductStatistics, slots: Ints) -> dict[str, Any]:
         return self._named(family.arrays_ascended(part, slots) for (_, family), part in zip(self.groups, statistics.parts, strict=True))
+
+    def log_likelihood_of_clusters(self, statistics: ProductStatistics, slots: Ints, name: str) -> Callable[[float], float] | None:
+        group, _, field = name.partition(".")
+        return self.groups[int(group)][1].log_likelihood_of_clusters(statistics.parts[int(group)], slots, field)  # type: ignore[no-any-return]
 
     def _named(self, parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
         return {f"{g}.{name}": value for g, part in enumerate(parts) for name, value in part.items()}

@@ -13,7 +13,6 @@ import numpy as np
 
 from maitre.moves.base import Move, Report
 from maitre.numerics.distributions import Gamma, Hyperprior
-from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import RngState, next_bits, uniform
 from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration
 from maitre.states.clusters import ClusterState
@@ -90,16 +89,19 @@ class FamilyHyperparameters(Move):
     needs = ("marginals",)
 
     def step(self, state: ClusterState, rng: RngState) -> Report:
-        evaluations = 0
+        evaluations, slots, drawn = 0, np.flatnonzero(state.sizes), {}
+        family, statistics = state.family, state.statistics
         for name, hyperprior in state.model.family.hyperpriors().items():
-            value = float(getattr(state.family, name))
-            lowest = state.family.lowest(name)
-            value, count = _slice_hyperparameter(lambda v, name=name: state.log_likelihood_at({name: v}), value, hyperprior, rng, lowest)  # type: ignore[misc]
-            state.set_family({name: value})
+            target = family.log_likelihood_of_clusters(statistics, slots, name)
+            if target is None:
+                target = lambda v, name=name, drawn=drawn: state.log_likelihood_at(drawn | {name: v})  # type: ignore[misc]  # noqa: E731
+            drawn[name], count = _slice_hyperparameter(target, float(getattr(state.family, name)), hyperprior, rng, family.lowest(name))
+            statistics = family.with_values(statistics, {name: drawn[name]})
             evaluations += count * state.n_clusters
+        if drawn:
+            state.set_family(drawn)
         if state.arrays:
-            with one_thread_per_product():
-                redrawn = state.family.arrays_redrawn(state.statistics, np.flatnonzero(state.sizes), generator_of(rng))
+            redrawn = state.family.arrays_redrawn(state.statistics, slots, generator_of(rng))
             state.set_family({name: redrawn[name] for name in state.arrays if name in redrawn})
             evaluations += state.n_clusters
         return Report(evaluations)
