@@ -11,7 +11,7 @@ import numpy as np
 from maitre.data.blocks import Blocks
 from maitre.data.rows import BlockRows, Rows, as_data
 from maitre.families import REGISTRY as FAMILIES
-from maitre.families.auto import choose_family
+from maitre.families.auto import choose_family, with_sampled_scale
 from maitre.families.base import Family
 from maitre.numerics.arrays import Ints
 from maitre.priors import REGISTRY as PRIORS
@@ -33,6 +33,7 @@ class Model:
     valid: Any = None  # the data as the family's `validate` gave them
     given: Family | None = None  # the family before its open fields were filled in
     pool: Ints | None = None  # of data that stay on disk, the points that `encoded` holds
+    choice: str = ""  # why this family, if it was chosen for these data
 
     @classmethod
     def of(cls, data: Any, family: Family | str | None = None, prior: Prior | str | None = None, given: Family | None = None, on_disk: bool = False) -> Model:
@@ -86,13 +87,13 @@ def pool_of(n: int) -> Ints:
 
 
 def as_family(family: Family | str | None, data: Rows) -> Family:
-    """A family from an object, a name, or the data."""
+    """A family from an object, a name (a Gaussian one with its scale sampled), or the data."""
     if isinstance(family, Family):
         return family
     if family is None or (isinstance(family, str) and family == "auto"):
         return choose_family(data)
     if isinstance(family, str) and family in FAMILIES and family != "Product":
-        return FAMILIES[family]()
+        return with_sampled_scale(FAMILIES[family]())
     raise ValueError(
         f"unknown family {family!r}; expected 'auto', one of {', '.join(name for name in FAMILIES if name != 'Product')}, or an object such as mt.families.NormalInverseGamma()"
     )

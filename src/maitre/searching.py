@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from maitre.chains.choice import assembled
 from maitre.chains.progress import Progress
 from maitre.chains.settings import seconds
 from maitre.engines.threads import run_all
@@ -138,7 +139,7 @@ def search(
         truth("refine", refine),
         rounds if rounds is not None or budget is not None else ROUNDS,
     )
-    model = Model.of(data, family, prior)
+    model = assembled(data, family, prior)
     _check(model, plan)
     settings = {
         "beam": plan.beam,

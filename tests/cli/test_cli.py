@@ -80,7 +80,7 @@ def test_fit_writes_everything(points, capsys):
 
 def test_quiet_prints_nothing(points, capsys):
     points[["first"]].to_csv("points.csv", index=False)
-    run(["fit", "points.csv", "--quiet", "--fixed-scale", *FAST])
+    run(["fit", "points.csv", "--quiet", "--family", "NormalInverseGamma", "--fixed-scale", *FAST])
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""
     assert summary_of("points-maitre")["family"]["values"]["scale"] == 1.0

@@ -29,7 +29,11 @@ class _NoData(FamilyHyperparameters):
         report = super().step(state, rng)
         n = state.statistics.n.copy()
         state.statistics.n[:] = 0.0
-        state.set_family(state.family.arrays_redrawn(state.statistics, np.flatnonzero(state.sizes), np.random.default_rng(int(rng[0] % 2**32))))
+        state.set_family(
+            state.family.arrays_redrawn(
+                state.statistics, np.flatnonzero(state.sizes), state.labels, state.model.encoded, np.random.default_rng(int(rng[0] % 2**32))
+            )
+        )
         state.statistics.n[:] = n
         state.rebuild()
         state.log_joint = state.compute_log_joint()
@@ -103,7 +107,7 @@ def test_geweke(n_dimensions, wrong):
 def test_the_density_of_the_scale_is_that_of_scipy():
     scale = np.array([[1.0, 0.4], [0.4, 1.0]])
     family, shared = Hierarchical(scale=scale), np.array([[0.8, 0.1], [0.1, 1.3]])
-    assert family.log_density_of_arrays({"shared": shared}) == pytest.approx(stats.wishart(4, scale / 4).logpdf(shared))
+    assert family.log_density_of_arrays({"shared": shared}) == pytest.approx(stats.wishart(4, scale / 4).logpdf(shared) + 1.5 * np.linalg.slogdet(shared)[1])
 
 
 def test_the_scale_climbs():
@@ -138,7 +142,9 @@ def test_part_of_a_product():
     model = Model.of(x, family, DirichletProcess(1.0))
     state = MixtureState(model, np.arange(30) % 2, compiled=False)
     before = state.arrays["0.shared"].copy()
-    FamilyHyperparameters().step(state, stream(0))
+    rng = stream(0)
+    for _ in range(8):
+        FamilyHyperparameters().step(state, rng)
     assert not np.array_equal(before, state.arrays["0.shared"])
     assert [v.shape for v in MixtureState.declare(model) if v.name == "family.0.shared"] == [(2, 2)]
     state.audit()
@@ -154,3 +160,64 @@ def test_the_likelihood_as_a_function_of_one_number(name, values):
     function = state.family.log_likelihood_of_clusters(state.statistics, np.arange(3), name)
     expected = [state.log_likelihood_at({name: value}) for value in values]
     assert function(values[1]) - function(values[0]) == pytest.approx(expected[1] - expected[0], abs=1e-9)
+
+
+GAPPED = np.array([[0.3, -0.5], [np.nan, 1.4], [-1.1, np.nan], [0.9, 0.8]])
+
+
+def missing_drawn(n_draws, redraw):
+    """Draws of the two missing values with all points in one cluster and everything else fixed."""
+    family = Hierarchical(0.0, 0.4, 3.0, np.array([[1.0, 0.3], [0.3, 1.0]]), shared=np.array([[0.9, 0.2], [0.2, 0.7]]))
+    state, rng, drawn = MixtureState(Model.of(GAPPED, family, DirichletProcess(1.0)), np.zeros(4, dtype=int), compiled=False), np.random.default_rng(0), []
+    for _ in range(n_draws):
+        state.set_family({"missing": redraw(state, rng)["missing"]})
+        drawn.append(state.arrays["missing"].copy())
+    state.audit()
+    return np.array(drawn), state
+
+
+def test_missing_values_have_their_law():
+    """Against the joint density of one cluster on a grid of the two missing values."""
+    drawn, state = missing_drawn(1500, lambda s, rng: s.family.arrays_redrawn(s.statistics, np.array([0]), s.labels, s.model.encoded, rng))
+    grid = np.linspace(-12.0, 12.0, 61)
+    log_density = np.zeros((61, 61))
+    for i, a in enumerate(grid):
+        for j, b in enumerate(grid):
+            x = state.model.encoded["x"].copy()
+            x[1, 0], x[2, 1] = a, b
+            n, kappa, nu, mean = 4, 0.4, 6.0, x.mean(axis=0)
+            scatter = 3.0 * state.statistics.prior_scale + (x - mean).T @ (x - mean) + kappa * n / (kappa + n) * np.outer(mean, mean)
+            log_density[i, j] = -0.5 * (nu + n) * np.linalg.slogdet(scatter)[1]
+    weights = np.exp(log_density - log_density.max())
+    weights /= weights.sum()
+    for axis, column in ((0, drawn[:, 0]), (1, drawn[:, 1])):
+        law = weights.sum(axis=1 - axis)
+        cumulative = np.array([(column <= value + 0.2).mean() for value in grid])
+        assert np.abs(cumulative - np.cumsum(law)).max() < 0.05, axis
+    wrong, _ = missing_drawn(400, lambda s, rng: {"missing": rng.standard_normal(2)})
+    assert np.abs(np.array([(wrong[:, 0] <= value + 0.2).mean() for value in grid]) - np.cumsum(weights.sum(axis=1))).max() > 0.08
+
+
+def test_new_rows_with_gaps_are_scored_by_what_is_observed():
+    """The density of the first column of a row is that of the whole row, integrated over the second."""
+    state = MixtureState(Model.of(GAPPED, Hierarchical(), DirichletProcess(1.0)), np.array([0, 0, 1, 1]), compiled=False)
+    family, grid = state.family, np.linspace(-60.0, 60.0, 4001)
+    rows = np.column_stack([np.full(len(grid), 0.7), grid])
+    s = state.reading(family.encode(np.vstack([rows, [[0.7, np.nan]]])))
+    for k in (0, 1, 2):
+        density = np.exp([s.log_predictive(k, i) for i in range(len(grid))]).sum() * (grid[1] - grid[0])
+        assert family.log_predictive_with_gaps(s, np.array([len(grid)]), 3)[0, k] == pytest.approx(np.log(density), abs=2e-3)
+
+
+def test_gaps_are_taken_and_imputed():
+    """Two groups, of whose second column a fifth is missing; it is drawn near its group's mean, and resumes."""
+    rng = np.random.default_rng(1)
+    y = np.arange(60) % 2
+    x = rng.normal(size=(60, 2)) + 8.0 * y[:, None]
+    truth = x[:12, 1].copy()
+    x[:12, 1] = np.nan
+    posterior = mt.sample(x, Hierarchical(), moves="gibbs", draws=100, burn_in=50, chains=1, seed=1, progress=False)
+    assert mt.partitions.adjusted_rand(posterior.best, y) == 1.0
+    assert np.abs(posterior.impute()[:12, 1] - truth).max() < 4.0
+    assert np.isfinite(posterior.log_density([[8.0, np.nan], [np.nan, 0.0]])).all()
+    assert list(posterior.predict([[8.0, np.nan], [0.0, np.nan]])) == [posterior.best[1], posterior.best[0]]

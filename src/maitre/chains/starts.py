@@ -152,7 +152,7 @@ def start(model: Model, init: Any, rng: RngState, kind: type[State] | None = Non
     if not (isinstance(init, str) and init == "auto"):
         return seated(model, initial_labels(init, model, rng), rng, kind)
     if kind is MixtureState and model.in_memory and model.family.places_to_search(model.encoded):
-        return climbed(model, _sweep(model, kind), _k_means, _worth, rng, stop)
+        return climbed(model, _sweep(model, kind), _k_means, rng, stop)
     starts = starts or kind.STARTS
     sweep = _sweep(model, kind) if kind is state_for(model.prior) and len(starts) > 1 else None
     candidates: list[State] = []

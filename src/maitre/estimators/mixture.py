@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maitre.chains.choice import assembled
 from maitre.chains.run import Conditions
 from maitre.chains.settings import Settings
 from maitre.data.rows import TableRows
@@ -129,7 +130,7 @@ class DPMixture(SampledClustering):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw partitions of the rows of X and keep the best; y is ignored."""
-        self._sample(Model.of(self._checked(X, reset=True), self.family, self.prior))
+        self._sample(assembled(self._checked(X, reset=True), self.family, self.prior))
         return self
 
     def predict(self, X: Any) -> Ints:

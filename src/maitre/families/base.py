@@ -17,7 +17,7 @@ from scipy import sparse
 
 from maitre.data.validation import column_means
 from maitre.families.slots import joined_points, selected_points
-from maitre.numerics.arrays import Ints
+from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.distributions import Parametrised
 
 LOWEST_SCALE = 1e-12  # priors of scales are cut off here: with repeated points or a constant column the likelihood alone would send a scale to zero
@@ -122,8 +122,8 @@ class Family(Parametrised, ABC):
         """Their log prior density."""
         return 0.0
 
-    def arrays_redrawn(self, statistics: Any, slots: Ints, rng: np.random.Generator) -> dict[str, Any]:
-        """A draw that leaves their conditional law invariant, given the clusters in these slots; the family is at present values."""
+    def arrays_redrawn(self, statistics: Any, slots: Ints, labels: Any, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
+        """A draw that leaves their conditional law invariant, given the clusters in these slots and the slot of each point; `encoded` are the points as they were given."""
         return {}
 
     def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
@@ -133,6 +133,14 @@ class Family(Parametrised, ABC):
     def arrays_ascended(self, statistics: Any, slots: Ints) -> dict[str, Any]:
         """Values of a higher density, for searches; by default none."""
         return {}
+
+    def completed(self, encoded: Any, values: dict[str, Any]) -> Any:
+        """The encoded points with missing values as these arrays have them, a copy; the points themselves where none are missing."""
+        return encoded
+
+    def log_predictive_with_gaps(self, statistics: Any, points: Ints, n_slots: int) -> Floats | None:
+        """(points, slots): log predictive densities of what is observed of these points; None if the kernels see to missing values, or there are none."""
+        return None
 
     def log_likelihood_of_clusters(self, statistics: Any, slots: Ints, name: str) -> Callable[[float], float] | None:
         """Σ log p(x_c) of the clusters in these slots as a function of one hyper-parameter, up to a constant, if that can be had faster than cluster by cluster."""

@@ -11,6 +11,9 @@ Given κ, δ and W a cluster is a normal–inverse-Wishart one and all collapsed
     Σ_k | x ~ InverseWishart(ν + n_k, Λ_k),    W | Σ ~ Wishart(D + 2 + Kν, [(D + 2) S⁻¹ + δ Σ_k Σ_k⁻¹]⁻¹).
 
 Its prior is cut off where W falls below 10⁻⁶ S in some direction: of columns that depend on each other the likelihood has no maximum.
+
+Missing values are variables, too. With Σ_k drawn as above and μ_k | Σ_k, x ~ N(m_k, Σ_k/(κ + n_k)), those of a point of cluster k are drawn from their normal law given
+what is observed of it; then μ_k and Σ_k are forgotten. New rows with gaps are scored by the Student t density of what is observed.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, stats
 from scipy.special import gammaln, multigammaln
 
 from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
@@ -65,7 +68,7 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     AT_LEAST: ClassVar = {"kappa": 1e-6}
 
     def validate(self, data: Any) -> Floats:
-        return dense_matrix(data)
+        return dense_matrix(data, missing=True)
 
     def defaults(self, x: Floats) -> dict[str, Any]:
         mean, variances = column_means(x), column_variances(x)
@@ -83,7 +86,8 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
         return int(4 + encoded["x"].shape[1] // 4)
 
     def vectors(self, data: Floats, encoded: dict[str, Any]) -> Floats:
-        return encoded["x"]  # type: ignore[no-any-return]
+        x = encoded["x"]
+        return np.nan_to_num(x) if np.isnan(x).any() else x  # type: ignore[no-any-return]
 
     def allocate(self, encoded: dict[str, Any], capacity: int) -> NormalInverseWishartStatistics:
         n_dimensions, delta = encoded["x"].shape[1], float(self.freedom)  # type: ignore[arg-type]
@@ -107,20 +111,33 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
         return _wishart(n_dimensions, scale.tobytes() if scale.ndim == 2 else b"")
 
     def arrays(self, encoded: Any) -> dict[str, tuple[int, ...]]:
-        n_dimensions = encoded["x"].shape[1]
-        return {} if self.shared is not None else {"shared": (n_dimensions, n_dimensions)}
+        n_dimensions, n_missing = encoded["x"].shape[1], int(np.isnan(encoded["x"]).sum())
+        shapes: dict[str, tuple[int, ...]] = {} if self.shared is not None else {"shared": (n_dimensions, n_dimensions)}
+        return shapes | ({"missing": (n_missing,)} if n_missing else {})
+
+    def completed(self, encoded: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+        if "missing" not in values:
+            return encoded
+        x = encoded["x"].copy()
+        x[np.isnan(x)] = values["missing"]
+        return {**encoded, "x": x}
 
     def log_density_of_arrays(self, values: dict[str, Any]) -> float:
-        """log p(W), apart from what cutting it off adds."""
+        """log p(W) with respect to the measure |W|^−(D+1)/2 dW, in which all scales count alike, and apart from what cutting it off adds.
+
+        With respect to dW a density would be highest where W is small, however little probability there is: log joints could not be compared.
+        """
         if "shared" not in values:
             return 0.0
         shared = np.asarray(values["shared"])
         prior, n_dimensions = self._prior(len(shared)), len(shared)
         log_determinant = 2.0 * float(np.log(np.diagonal(np.linalg.cholesky(shared))).sum())
-        return prior.log_constant + 0.5 * log_determinant - 0.5 * (n_dimensions + 2.0) * float((prior.inverse * shared).sum())
+        return prior.log_constant + 0.5 * (n_dimensions + 2.0) * log_determinant - 0.5 * (n_dimensions + 2.0) * float((prior.inverse * shared).sum())
 
     def arrays_at_prior_means(self, encoded: Any) -> dict[str, Any]:
-        return {} if self.shared is not None else {"shared": self.correlations(encoded["x"].shape[1])}
+        shapes = self.arrays(encoded)
+        means = {"shared": self.correlations(encoded["x"].shape[1])} if "shared" in shapes else {}
+        return means | ({"missing": np.zeros(shapes["missing"])} if "missing" in shapes else {})
 
     def arrays_from_prior(self, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
         if self.shared is not None:
@@ -129,8 +146,8 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
         root = np.linalg.cholesky(self.correlations(n_dimensions) / (n_dimensions + 2.0)) @ wishart_root(np.array([n_dimensions + 2.0]), n_dimensions, rng)[0]
         return {"shared": root @ root.T}
 
-    def arrays_redrawn(self, s: NormalInverseWishartStatistics, slots: Ints, rng: np.random.Generator) -> dict[str, Any]:
-        """W from its conditional given the partition and covariances drawn for the purpose; as it was if that lies beyond the cut."""
+    def arrays_redrawn(self, s: NormalInverseWishartStatistics, slots: Ints, labels: Any, encoded: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        """W and missing values from their conditionals given the partition and parameters drawn for the purpose; W as it was if the draw lies beyond the cut."""
         n_dimensions, delta, prior = s.x.shape[1], s.scale_factor, self._prior(s.x.shape[1])
         roots = _inverse_factors(s, slots).transpose(0, 2, 1) @ wishart_root(s.nu + s.n[slots], n_dimensions, rng)
         side_by_side = roots.transpose(1, 0, 2).reshape(n_dimensions, -1)
@@ -138,7 +155,8 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
         inverse = linalg.solve_triangular(np.linalg.cholesky(precision), np.eye(n_dimensions), lower=True)
         root = inverse.T @ wishart_root(np.array([n_dimensions + 2.0 + len(slots) * s.nu]), n_dimensions, rng)[0]
         shared = root @ root.T
-        return {"shared": shared} if prior.lowest(shared) > _LOWEST else {}
+        drawn = {"shared": shared} if prior.lowest(shared) > _LOWEST else {}
+        return drawn | ({"missing": _missing_redrawn(s, slots, roots, labels, encoded["x"], rng)} if np.isnan(encoded["x"]).any() else {})
 
     def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
         """Clusters as wide as the data and much alike; and tighter ones of different shapes."""
@@ -151,7 +169,7 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
         roots = _inverse_factors(s, slots)
         below = (roots * np.sqrt(s.nu + s.n[slots])[:, None, None]).reshape(-1, n_dimensions)
         expected = below.T @ below
-        shared = (len(slots) * s.nu + 1.0) * np.linalg.inv((n_dimensions + 2.0) * prior.inverse + delta * expected)
+        shared = (len(slots) * s.nu + n_dimensions + 2.0) * np.linalg.inv((n_dimensions + 2.0) * prior.inverse + delta * expected)
         values, vectors = linalg.eigh(0.5 * (shared + shared.T), prior.mean)
         if values[0] < _FLOOR:
             vectors = prior.mean @ vectors
@@ -181,6 +199,39 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
             return float(gammas + 0.5 * len(n) * nu * n_dimensions * math.log(delta) - 0.5 * (nu + n) @ np.log(delta + values).sum(axis=1))
 
         return of_delta
+
+    def log_predictive_with_gaps(self, s: NormalInverseWishartStatistics, points: Ints, n_slots: int) -> Floats:
+        """Student t with ν_n − D + 1 degrees of freedom, centre m_n and scale (κ_n + 1)/(κ_n (ν_n − D + 1)) Λ_n, restricted to what is observed."""
+        out, n_dimensions = np.zeros((len(points), n_slots)), s.x.shape[1]
+        patterns, which = np.unique(~np.isnan(s.x[points]), axis=0, return_inverse=True)
+        log_scale = np.log(np.sqrt(np.diag(np.atleast_2d(self.scale)))) if np.ndim(self.scale) == 2 else np.full(n_dimensions, -s.log_jacobian / n_dimensions)
+        for number, seen in enumerate(patterns):
+            rows = np.flatnonzero(which.ravel() == number)
+            x, size = s.x[points[rows]][:, seen], int(seen.sum())
+            for k in range(n_slots if size else 0):
+                factor = np.tril(s.factor[:, :, k])
+                kappa, freedom = s.kappa + s.n[k], s.nu + s.n[k] - n_dimensions + 1.0
+                scale = (kappa + 1.0) / (kappa * freedom) * (factor @ factor.T)[np.ix_(seen, seen)]
+                out[rows, k] = stats.multivariate_t(s.center[seen, k], scale, df=freedom).logpdf(x)
+            out[rows] -= log_scale[seen].sum()
+        return out
+
+
+def _missing_redrawn(s: NormalInverseWishartStatistics, slots: Ints, roots: Floats, labels: Any, given: Floats, rng: np.random.Generator) -> Floats:
+    """Missing entries from N(μ_M − P_MM⁻¹ P_MO (x_O − μ_O), P_MM⁻¹), P = Σ_k⁻¹ the precision given as P = R Rᵀ, μ_k drawn on the way."""
+    x, gaps = s.x.copy(), np.isnan(given)
+    n_dimensions = x.shape[1]
+    with_gaps = np.flatnonzero(gaps.any(axis=1))
+    for k, root in zip(slots, roots, strict=True):
+        mean = s.n[k] * s.mean[k] / (s.kappa + s.n[k]) + linalg.solve(root.T, rng.standard_normal(n_dimensions)) / math.sqrt(s.kappa + s.n[k])
+        precision = root @ root.T
+        for i in with_gaps[labels[with_gaps] == k]:
+            missing = gaps[i]
+            factor = np.linalg.cholesky(precision[np.ix_(missing, missing)])
+            pull = precision[np.ix_(missing, ~missing)] @ (x[i, ~missing] - mean[~missing])
+            shift = linalg.cho_solve((factor, True), pull)
+            x[i, missing] = mean[missing] - shift + linalg.solve_triangular(factor.T, rng.standard_normal(int(missing.sum())))
+    return x[gaps]  # type: ignore[no-any-return]
 
 
 class _Wishart(NamedTuple):

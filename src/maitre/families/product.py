@@ -348,8 +348,12 @@ class Product(ConjugateFamily):
     def log_density_of_arrays(self, values: dict[str, Any]) -> float:
         return sum(family.log_density_of_arrays(_of_group(values, g)) for g, (_, family) in enumerate(self.groups))
 
-    def arrays_redrawn(self, statistics: ProductStatistics, slots: Ints, rng: np.random.Generator) -> dict[str, Any]:
-        return self._named(family.arrays_redrawn(part, slots, rng) for (_, family), part in zip(self.groups, statistics.parts, strict=True))
+    def arrays_redrawn(self, statistics: ProductStatistics, slots: Ints, labels: Any, encoded: tuple[Any, ...], rng: np.random.Generator) -> dict[str, Any]:
+        parts = zip(self.groups, statistics.parts, encoded, strict=True)
+        return self._named(family.arrays_redrawn(part, slots, labels, own, rng) for (_, family), part, own in parts)
+
+    def completed(self, encoded: tuple[Any, ...], values: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(family.completed(part, _of_group(values, g)) for g, ((_, family), part) in enumerate(zip(self.groups, encoded, strict=True)))
 
     def places_to_search(self, encoded: tuple[Any, ...]) -> list[dict[str, Any]]:
         own = [family.places_to_search(part) for (_, family), part in zip(self.groups, encoded, strict=True)]

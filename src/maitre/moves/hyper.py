@@ -18,6 +18,7 @@ from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration
 from maitre.states.clusters import ClusterState
 
 _STEPS = 20
+_FEW = 1000  # points
 
 
 def slice_step(log_density: Callable[[float], float], x: float, rng: RngState, width: float = 1.0) -> tuple[float, int]:
@@ -81,7 +82,10 @@ class PriorHyperparameters(Move):
 
 
 class FamilyHyperparameters(Move):
-    """Resample the family's hyper-parameters that carry a prior, then its arrays, given the partition and the data."""
+    """Resample the family's hyper-parameters that carry a prior, then its arrays, given the partition and the data.
+
+    Arrays take longer than a sweep over few points does: then a coin says whether this is done.
+    """
 
     name = "family_hyperparameters"
     state = ClusterState
@@ -89,7 +93,10 @@ class FamilyHyperparameters(Move):
     needs = ("marginals",)
 
     def step(self, state: ClusterState, rng: RngState) -> Report:
-        evaluations, slots, drawn = 0, np.flatnonzero(state.sizes), {}
+        if state.arrays and state.model.n < _FEW and uniform(rng) < 0.5:
+            return Report(0)
+        drawn: dict[str, float] = {}
+        evaluations, slots = 0, np.flatnonzero(state.sizes)
         family, statistics = state.family, state.statistics
         for name, hyperprior in state.model.family.hyperpriors().items():
             target = family.log_likelihood_of_clusters(statistics, slots, name)
@@ -101,7 +108,7 @@ class FamilyHyperparameters(Move):
         if drawn:
             state.set_family(drawn)
         if state.arrays:
-            redrawn = state.family.arrays_redrawn(state.statistics, slots, generator_of(rng))
+            redrawn = state.family.arrays_redrawn(state.statistics, slots, state.labels, state.model.encoded, generator_of(rng))
             state.set_family({name: redrawn[name] for name in state.arrays if name in redrawn})
             evaluations += state.n_clusters
         return Report(evaluations)

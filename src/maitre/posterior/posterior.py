@@ -153,6 +153,25 @@ class Posterior:
         """The state of one draw, with everything that follows from it."""
         return self.state.of_variables(self.model, {name: values[chain, draw] for name, values in self.draws.items()})
 
+    def impute(self) -> Floats:
+        """The data with missing numbers replaced by their posterior means, where the family draws them along with the partition.
+
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0, 1.0], [0.1, float("nan")], [5.0, 6.0], [5.1, 6.2]], draws=20, burn_in=20, chains=1, progress=False)
+        >>> posterior.impute().shape
+        (4, 2)
+        """
+        if "family.missing" not in self.draws:
+            raise ValueError("nothing was imputed: the data have no gaps, or the family skips them")
+        family: Any = self.model.family
+        x, drawn = np.array(self.model.valid, dtype=np.float64), np.asarray(self.draws["family.missing"])
+        gaps = np.isnan(x)
+        scale = np.asarray(family.scale)
+        root, mean = np.sqrt(np.diag(scale) if scale.ndim == 2 else scale), np.asarray(family.mean)
+        values = np.zeros_like(x)
+        values[gaps] = drawn.reshape(-1, drawn.shape[-1]).mean(axis=0)
+        return np.where(gaps, values * root + mean, x)
+
     def save(self, path: str | Path, store_data: bool = True) -> None:
         """Write everything to a folder that `maitre.load` reads and `maitre.resume` goes on with."""
         target = Path(path)
@@ -165,7 +184,9 @@ class Posterior:
         sizes = np.bincount(self.best)
         chains, draws = self.log_joint.shape
         lines = [f"{self.model.n} points, {chains} chain{'s' * (chains != 1)} × {draws} draws"]
-        lines.extend([f"family: {self.model.family.in_one_line()}", f"prior: {self.model.prior.in_one_line()}"])
+        lines.extend(
+            [f"family: {self.model.family.in_one_line()}", *([self.model.choice] if self.model.choice else []), f"prior: {self.model.prior.in_one_line()}"]
+        )
         probable = sorted(self.k_probabilities().items(), key=lambda item: -item[1])[:5]
         lines.append("number of clusters: " + ", ".join(f"{k} ({p:.0%})" for k, p in probable))
         lines.append(f"best draw: {len(sizes)} clusters of sizes {', '.join(map(str, np.sort(sizes)[::-1][:20]))}{' …' if len(sizes) > 20 else ''}")

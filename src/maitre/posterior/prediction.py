@@ -15,7 +15,7 @@ import numpy as np
 from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import log_predictive_all
 from maitre.numerics.arguments import whole_number
-from maitre.numerics.arrays import Floats
+from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import kernel
 from maitre.numerics.elementary import fast_exp
 from maitre.posterior.together import evenly_spaced
@@ -50,6 +50,12 @@ def score_new(s: Any, log_prior: Floats, share: Floats, weights: Floats, highest
                     totals[i, c] += weight * share[k, c]
 
 
+def rows_with_gaps(encoded: Any) -> Ints:
+    """Encoded points of which something is missing that the kernels do not know how to skip."""
+    x = encoded.get("x") if isinstance(encoded, dict) else None
+    return np.flatnonzero(np.isnan(x).any(axis=1)) if x is not None and x.ndim == 2 and x.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
+
+
 def predict(posterior: Posterior, new: Any, max_draws: int) -> tuple[Floats, Floats]:
     """Probabilities of the reference clusters (and of a new one) and log densities, averaged over draws."""
     model = posterior.model
@@ -63,7 +69,11 @@ def predict(posterior: Posterior, new: Any, max_draws: int) -> tuple[Floats, Flo
     encoded, n_new = model.encoded_alike(new)
     reference = posterior.best
     n_reference = int(reference.max()) + 1
+    gaps = rows_with_gaps(encoded)
+    complete = np.setdiff1d(np.arange(n_new), gaps)
+    kept = model.family.selected(encoded, complete) if len(gaps) else encoded
     highest, totals = np.full(n_new, -np.inf), np.zeros((n_new, n_reference + 1))
+    height, total = np.full(len(complete), -np.inf), np.zeros((len(complete), n_reference + 1))
     for chain, draw in chosen:
         state: Any = posterior.state_at(chain, draw)
         labels, n_clusters = state.canonical_labels(), state.n_clusters
@@ -71,6 +81,13 @@ def predict(posterior: Posterior, new: Any, max_draws: int) -> tuple[Floats, Flo
         np.add.at(share, (labels, reference), 1.0)
         share[:n_clusters] /= state.sizes[:n_clusters, None]
         share[n_clusters, n_reference] = 1.0
-        score_new(state.reading(encoded), state.log_weights_of_a_new_point(), share, np.zeros(n_clusters + 1), highest, totals)
+        log_prior = state.log_weights_of_a_new_point()
+        score_new(state.reading(kept), log_prior, share, np.zeros(n_clusters + 1), height, total)
+        if len(gaps):
+            log_weights = log_prior + state.family.log_predictive_with_gaps(state.reading(encoded), gaps, n_clusters + 1)
+            top = np.maximum(highest[gaps], log_weights.max(axis=1))
+            totals[gaps] = totals[gaps] * np.exp(highest[gaps] - top)[:, None] + np.exp(log_weights - top[:, None]) @ share
+            highest[gaps] = top
+    highest[complete], totals[complete] = height, total
     density = totals.sum(axis=1)
     return totals / density[:, None], highest + np.log(density / len(chosen))

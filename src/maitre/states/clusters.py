@@ -87,7 +87,13 @@ class ClusterState(State):
         self._slots: tuple[Any, int] | None = None  # the family and the capacity that the slots were made for
         self.collapsed = supports(model.family.statistics, "log_marginal")
         self.explicit_log_likelihood = float((values or {}).get("explicit_log_likelihood", np.nan))
-        self.family = model.family.at_prior_means().at(self._arrays_of(values) | _named(values, model.family.hyperpriors(), "family."))
+        self._array_names = tuple(model.family.arrays(model.encoded))
+        arrays = self._arrays_of(values)
+        self.encoded = model.family.completed(model.encoded, arrays)
+        self._missing = {name: value for name, value in arrays.items() if name.endswith("missing")}
+        self.family = model.family.at_prior_means().at(
+            {name: value for name, value in arrays.items() if name not in self._missing} | _named(values, model.family.hyperpriors(), "family.")
+        )
         self.prior: Any = model.prior.at_prior_means().at(_named(values, model.prior.hyperpriors(), ""))
 
     def run(self, function: Kernel, *arguments: Any) -> Any:
@@ -124,7 +130,7 @@ class ClusterState(State):
     @property
     def arrays(self) -> dict[str, Any]:
         """Present values of the family's variables that are arrays."""
-        return {name: getattr(self.family, name) for name in self.model.family.arrays(self.model.encoded)}
+        return {name: self._missing[name] if name in self._missing else getattr(self.family, name) for name in self._array_names}
 
     def _arrays_of(self, values: Values | None) -> dict[str, Any]:
         family, encoded, given = self.model.family, self.model.encoded, values or {}
@@ -147,7 +153,7 @@ class ClusterState(State):
     def allocate(self, capacity: int) -> None:
         """Empty slots, unless those there are can serve again."""
         if self._slots is None or self._slots[0] is not self.family or self._slots[1] != capacity:
-            self.statistics = self.family.allocate(self.model.encoded, capacity)
+            self.statistics = self.family.allocate(self.encoded, capacity)
             self._slots = (self.family, capacity)
         self.capacity = capacity
 
@@ -191,7 +197,15 @@ class ClusterState(State):
         return self.log_prior_of_partition() + self.log_likelihood() + self.log_hyperprior()
 
     def set_family(self, values: dict[str, Any]) -> None:
-        """New hyper-parameters of the family."""
+        """New hyper-parameters and arrays of the family."""
+        missing = {name: value for name, value in values.items() if name in self._missing}
+        if missing:
+            self._missing |= missing
+            values = {name: value for name, value in values.items() if name not in missing}
+            self.encoded = self.family.completed(self.model.encoded, self._missing)
+            self._slots = None
+            self.allocate(self.capacity)
+            self.rebuild()
         self.family = self.family.at(values)
         self.statistics = self.family.with_values(self.statistics, values)
         self.run(derive_some, np.arange(self.capacity))

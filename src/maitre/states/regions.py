@@ -74,7 +74,7 @@ class Regions:
         self.n_regions = max(1, min(max(min(_MOST, n // _POINTS), min(_SEVERAL, n // _FEWER_POINTS)), room, n_granules))
         bounds = [min(n, granule * (n_granules * r // self.n_regions)) for r in range(self.n_regions)] + [n]
         self.ranges: list[tuple[int, int]] = list(pairwise(bounds))
-        self.parts = state.family.allocate(state.model.encoded, self.capacity * self.n_regions)
+        self.parts = state.family.allocate(state.encoded, self.capacity * self.n_regions)
 
     def fits(self, state: Any) -> bool:
         """Whether a state, since grown, can still use it."""
