@@ -150,7 +150,7 @@ def test_a_cell_by_hand():
 
 def test_imputation_needs_columns_that_may_have_gaps():
     posterior = mt.sample(X, **GIBBS, **FAST)
-    with pytest.raises(ValueError, match="under a Product"):
+    with pytest.raises(ValueError, match="a family that takes gaps"):
         posterior.impute()
 
 

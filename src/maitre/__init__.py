@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from maitre.comparing import compare_models
     from maitre.estimators import DistanceDependentMixture, DPMixture, HDPTopics, MAPSearch, RankingMixture
     from maitre.extending import extend
-    from maitre.numerics.distributions import Beta, Gamma
+    from maitre.numerics.distributions import Beta, Gamma, LogUniform
     from maitre.posterior.groups import GroupPosterior
     from maitre.posterior.posterior import Posterior
     from maitre.priors import decays
@@ -31,6 +31,7 @@ _HOMES = {
     "Found": "maitre.searching",
     "GroupPosterior": "maitre.posterior.groups",
     "Gamma": "maitre.numerics.distributions",
+    "LogUniform": "maitre.numerics.distributions",
     "HDPTopics": "maitre.estimators",
     "MAPSearch": "maitre.estimators",
     "Posterior": "maitre.posterior.posterior",
@@ -58,6 +59,7 @@ __all__ = [
     "Gamma",
     "GroupPosterior",
     "HDPTopics",
+    "LogUniform",
     "MAPSearch",
     "Posterior",
     "RankingMixture",

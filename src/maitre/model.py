@@ -14,7 +14,7 @@ from maitre.data.columns import Column, TypedRows, columns_of, with_types
 from maitre.data.rows import BlockRows, Rows, as_data
 from maitre.families import RANKINGS
 from maitre.families import REGISTRY as FAMILIES
-from maitre.families.auto import choose_family
+from maitre.families.auto import choose_family, with_sampled_scale
 from maitre.families.base import Family
 from maitre.families.rankings import RankingFamily
 from maitre.numerics.arrays import Ints
@@ -37,6 +37,7 @@ class Model:
     valid: Any = None  # the data as the family's `validate` gave them
     given: Family | None = None  # the family before its open fields were filled in
     pool: Ints | None = None  # of data that stay on disk, the points that `encoded` holds
+    choice: str = ""  # why this family, if it was chosen for these data
 
     @classmethod
     def of(
@@ -123,7 +124,7 @@ def is_open(family: Any) -> bool:
 
 
 def as_family(family: Family | str | None, data: Rows) -> Family:
-    """A family from an object, a name, or the data."""
+    """A family from an object, a name (a Gaussian one with its scale sampled), or the data."""
     if isinstance(family, Family):
         return family
     if is_open(family):
@@ -131,7 +132,7 @@ def as_family(family: Family | str | None, data: Rows) -> Family:
     if isinstance(family, str) and family in RANKINGS:
         return RANKINGS[family]()
     if isinstance(family, str) and family in FAMILIES and family != "Product":
-        return FAMILIES[family]()
+        return with_sampled_scale(FAMILIES[family]())
     raise ValueError(
         f"unknown family {family!r}; expected 'auto', one of {', '.join(name for name in FAMILIES if name != 'Product')}, or an object such as mt.families.NormalInverseGamma()"
     )

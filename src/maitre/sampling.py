@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from maitre.chains.choice import assembled
 from maitre.chains.run import Conditions, new_run, posterior_of, resumed_run
 from maitre.chains.settings import Settings, seconds
 from maitre.data.groups import GroupedRows, as_groups
@@ -66,13 +67,13 @@ def sample(
     prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled. For points in space or time see
         `maitre.priors.DistanceDependent`.
     moves : names joined by "+", or move objects; "auto" is the best choice for the family, and "parallel" for 50,000 points or more.
-    draws, burn_in : iterations kept and dropped, per chain; by default 150,000 visits to points each, between 15 and 1000.
+    draws, burn_in : iterations kept and dropped, per chain; by default 150,000 visits to points each, between 15 and 1000 (burn-in: 400).
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.
     seed : one seed gives the same draws on any number of threads. A whole number, a NumPy `Generator` to draw it from, or None for another one every time.
     init : "sequential" (points are seated one after the other), "search" (the best clustering of a short `maitre.search`), "one", "singletons", "random:K", "kmeans:K",
         "variational:K" (a short run of `maitre.approximate.variational` with K components), or one label per point. "auto" makes two sweeps
-        from each of "sequential", "sequential" with tighter clusters expected, and "random:100", and goes on from the best: with a diffuse prior the first alone can
+        (and, of families with a matrix to learn, climbs from several clusterings: `maitre.chains.climbs`) from each of "sequential", "sequential" with tighter clusters expected, and "random:100", and goes on from the best: with a diffuse prior the first alone can
         stay at a few clusters for ever.
     engine : "threads" (or "serial": one thread).
     store : a new folder for the run: its configuration, data, draws as they come, and checkpoints. `maitre.load` reads it, also while the run goes on, and `maitre.resume`
@@ -95,7 +96,7 @@ def sample(
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
     conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress), _folder(store), truth("store_data", store_data))
     rows = rows_of(data, family)
-    model = Model.of(rows, family, prior, on_disk=stay_on_disk(moves, rows.n), types=types)
+    model = assembled(rows, family, prior, on_disk=stay_on_disk(moves, rows.n), types=types)
     if until is None:
         return sample_model(model, settings, conditions)
     one_of("until", until, ("converged",))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from maitre.chains.choice import assembled
 from maitre.chains.progress import Progress
 from maitre.chains.settings import seconds
 from maitre.engines.threads import run_all
@@ -19,6 +20,7 @@ from maitre.families.statistics import mergeable
 from maitre.model import Model
 from maitre.numerics.arguments import as_seed, one_of, truth, whole_number
 from maitre.numerics.arrays import Ints
+from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import stream
 from maitre.optimize.pipeline import ROUNDS, Outcome, Plan, Search, Stage, warm_up
 from maitre.optimize.scores import ORDERS, SCORES, has_bounds
@@ -48,7 +50,7 @@ class Found:
     labels: Ints
     log_joint: float
     log_likelihood: float
-    hyperparameters: dict[str, float]
+    hyperparameters: dict[str, Any]  # numbers and, of some families, arrays
     optimal: bool
     complete: bool
     popped: int
@@ -78,7 +80,7 @@ class Found:
             f"log joint {self.log_joint:.2f}, {proof}; order {self.order}, {self.popped} entries popped, {self.pushed} pushed, {self.dropped} dropped",
         ]
         lines += [f"{stage.name:>16}: log joint {stage.log_joint:.2f}, {stage.n_clusters} clusters, {stage.seconds:.2f} s" for stage in self.stages]
-        lines += [f"{name:>16}: {value:.4g}" for name, value in self.hyperparameters.items()]
+        lines += [f"{name:>16}: {value:.4g}" for name, value in self.hyperparameters.items() if np.ndim(value) == 0]
         return "\n".join(lines if self.complete else [*lines, "stopped early: points that had no seat were seated greedily"])
 
 
@@ -139,7 +141,7 @@ def search(
         truth("refine", refine),
         rounds if rounds is not None or budget is not None else ROUNDS,
     )
-    model = Model.of(data, family, prior, types=types)
+    model = assembled(data, family, prior, types=types)
     _check(model, plan)
     settings = {
         "beam": plan.beam,
@@ -152,7 +154,7 @@ def search(
         "time_budget": budget,
     }
     stop = Event()
-    with Progress(100, show, "searching") as bar:
+    with Progress(100, show, "searching") as bar, one_thread_per_product():
         results, interrupted = run_all([partial(_run, model, plan, seed, stop, budget, bar)], stop, 1, bar.poll)
     outcome: Outcome = results[0]
     outcome.complete = outcome.complete and not interrupted
@@ -191,7 +193,7 @@ def _found(model: Model, outcome: Outcome, settings: dict[str, Any]) -> Found:
         state.canonical_labels(),
         state.log_joint,
         state.log_likelihood(),
-        state.hyperparameters,
+        state.hypervariables,
         outcome.proven,
         outcome.complete,
         counts["popped"],

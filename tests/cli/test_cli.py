@@ -98,7 +98,7 @@ def test_report_and_compare(points, capsys):
 
 def test_quiet_prints_nothing(points, capsys):
     points[["first"]].to_csv("points.csv", index=False)
-    run(["fit", "points.csv", "--quiet", "--fixed-scale", *FAST])
+    run(["fit", "points.csv", "--quiet", "--family", "NormalInverseGamma", "--fixed-scale", *FAST])
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""
     assert summary_of("points-maitre")["family"]["values"]["scale"] == 1.0

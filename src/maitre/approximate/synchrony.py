@@ -79,7 +79,7 @@ def _swept(state: MixtureState, points: Ints, rng: RngState) -> tuple[Ints, Ints
             raise ValueError(NOT_A_NUMBER.format(point=points[-1 - begin]))
         if begin == len(points):
             return points, labels
-        before, s = s, state.family.allocate(state.model.encoded, padded(2 * room))
+        before, s = s, state.family.allocate(state.encoded, padded(2 * room))
         copy_slots(before, s, np.arange(room))
         (derive_some if state.compiled else derive_some.python)(s, np.arange(padded(2 * room)))
         sizes = np.pad(sizes, (0, padded(2 * room) - room))

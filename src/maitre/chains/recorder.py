@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -70,4 +71,4 @@ class Memory:
 
 def bytes_needed(variables: tuple[Variable, ...], n_chains: int, n_draws: int, n_points: int) -> int:
     """Roughly, for the draws of all chains."""
-    return n_chains * n_draws * sum(8 if v.over == "scalar" else 4 * n_points for v in variables)
+    return n_chains * n_draws * sum(math.prod((8 if v.over == "scalar" else 4 * n_points, *v.shape)) for v in variables)

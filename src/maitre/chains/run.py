@@ -24,6 +24,7 @@ from maitre.engines.cores import n_cores
 from maitre.model import Model
 from maitre.moves import Composed, resolve, state_of
 from maitre.numerics.compilation import compiling_seconds
+from maitre.numerics.lanes import one_thread_per_product
 from maitre.posterior.commits import Checkpoint
 from maitre.posterior.folder import Configuration, RunFolder, Stored, locked, reading
 from maitre.posterior.kinds import posterior_class
@@ -91,7 +92,7 @@ class Run:
         threads = self.conditions.threads or (max(n_chains, n_cores()) if self.conditions.time_budget else None)
         engine, self.n_block_workers = share(threads, n_chains)
         try:
-            with Progress(n_chains * total, self.conditions.progress) as bar:
+            with Progress(n_chains * total, self.conditions.progress) as bar, one_thread_per_product():
                 _, interrupted = run_all([partial(self._work, number, stop, clock, bar) for number in range(n_chains)], stop, engine, bar.poll)
             return self._posterior(interrupted)
         finally:

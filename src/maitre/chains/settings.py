@@ -12,6 +12,7 @@ from maitre.partitions.labels import canonical
 
 _POINT_UPDATES = 150_000
 _MOST_CHAINS = 10_000
+_MOST_BURN_IN = 400  # chains start from good places
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,9 @@ class Settings:
                 object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
 
     def filled(self, n: int) -> Settings:
-        """With numbers of draws for n points: by default 150,000 visits to points each, between 15 and 1000 iterations."""
+        """With numbers of draws for n points: by default 150,000 visits to points each, between 15 and 1000 iterations, of which burn-in takes at most 400."""
         default = int(np.clip(_POINT_UPDATES // n, 15, 1000))
-        return replace(self, draws=default if self.draws is None else self.draws, burn_in=default if self.burn_in is None else self.burn_in)
+        return replace(self, draws=default if self.draws is None else self.draws, burn_in=min(default, _MOST_BURN_IN) if self.burn_in is None else self.burn_in)
 
     @property
     def n_iterations(self) -> int:

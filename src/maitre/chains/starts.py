@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from maitre.chains.climbs import climbed
 from maitre.families.base import ConjugateFamily
 from maitre.model import Model
 from maitre.moves import REGISTRY, Move, resolve
@@ -150,6 +151,8 @@ def start(model: Model, init: Any, rng: RngState, kind: type[State] | None = Non
     kind = kind or state_for(model.prior)
     if not (isinstance(init, str) and init == "auto"):
         return seated(model, initial_labels(init, model, rng), rng, kind)
+    if kind is MixtureState and model.in_memory and model.family.places_to_search(model.encoded):
+        return climbed(model, _sweep(model, kind), _k_means, rng, stop)
     starts = starts or kind.STARTS
     sweep = _sweep(model, kind) if kind is state_for(model.prior) and len(starts) > 1 else None
     candidates: list[State] = []

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
+from maitre.chains.choice import assembled
 from maitre.chains.settings import Settings
 from maitre.cli.job import Job, run_job
-from maitre.cli.model import with_sampled_scale
 from maitre.cli.show import say, terminal
 from maitre.data.simulate import built_in
-from maitre.families.normal_inverse_wishart import NormalInverseWishart
-from maitre.model import Model
 
 
 def demo(
@@ -28,6 +26,6 @@ def demo(
     console = terminal(quiet=False)
     say(console, "Old Faithful: how long 272 eruptions took, and the wait for the next one (minutes).")
     say(console, "How many kinds of eruption are there? Nobody says; the posterior does.\n")
-    model = Model.of(built_in("faithful"), with_sampled_scale(NormalInverseWishart()))
+    model = assembled(built_in("faithful"))
     run_job(Job("Old Faithful", model, out, Settings(draws=500, burn_in=250, seed=seed), force=force))
     say(console, "\nYour own data: maitre fit FILE --out FOLDER   (maitre fit --help tells more)")

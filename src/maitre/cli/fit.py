@@ -7,16 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
+from maitre.chains.choice import assembled
 from maitre.chains.settings import Settings
 from maitre.cli import options
 from maitre.cli.folder import check_free
 from maitre.cli.job import Job, Source, run_job
-from maitre.cli.model import named_prior, with_sampled_scale
+from maitre.cli.model import named_prior
 from maitre.cli.space import DECAYS, Space
 from maitre.data.columns import parse_types, with_types
 from maitre.data.files import read_noted
 from maitre.data.rows import Rows, as_data
-from maitre.model import Model, as_family, is_open
+from maitre.families.auto import with_fixed_scale
+from maitre.model import as_family, is_open
 from maitre.moves import REGISTRY as MOVES
 from maitre.moves import stay_on_disk
 
@@ -119,9 +121,8 @@ def fit(
         raise ValueError(f"--coordinates, --neighbours and --radius make the prior distance-dependent: leave out --prior {prior}")
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
     data = with_types(data, parse_types(types or []), decide=is_open(family))
-    chosen = as_family(family, data)
     partition_prior = space.prior(places.raw, concentration) if space.asked_for else named_prior(prior, concentration)
-    model = Model.of(data, chosen if fixed_scale else with_sampled_scale(chosen), partition_prior, on_disk=stay_on_disk(moves, data.n))
+    model = assembled(data, with_fixed_scale(as_family(family, data)) if fixed_scale else family, partition_prior, on_disk=stay_on_disk(moves, data.n))
     run_job(
         Job(
             name=shown(file),

@@ -11,22 +11,10 @@ import numpy as np
 
 from maitre.cli.show import plural
 from maitre.data.columns import in_words
-from maitre.families.base import Family
 from maitre.families.product import Product
 from maitre.model import Model, as_prior
-from maitre.numerics.distributions import Gamma, Hyperprior, short_text
+from maitre.numerics.distributions import Hyperprior, short_text
 from maitre.priors.base import Prior
-
-
-def with_sampled_scale(family: Family) -> Family:
-    """The family with a Gamma(1, 1) prior on the parameter that says how wide clusters are, where it has one: data-driven defaults are only a guess at it.
-
-    >>> import maitre as mt
-    >>> with_sampled_scale(mt.families.NormalInverseGamma()).scale
-    Gamma(shape=1.0, rate=1.0)
-    """
-    numbers = [name for name in family.scales() if isinstance(getattr(family, name), (int, float))]
-    return family.at(dict.fromkeys(numbers, Gamma(1.0, 1.0)))
 
 
 def named_prior(name: str, concentration: float | None) -> Prior:
@@ -74,6 +62,7 @@ def model_rows(name: str, model: Model, notes: Sequence[str] = ()) -> list[tuple
         ("data", "; ".join([f"{name}: {plural(model.n, 'row')}, {plural(n_columns, 'column')}", *notes])),
         *in_words(model.columns),
         *model_lines("family", model.given, model.family),
+        *([("", model.choice)] if model.choice else []),
         *model_lines("prior", model.prior, model.prior),
     ]
     return [*rows, ("", "≈ marks values chosen from the data")] if _guessed(model.given, model.family) else rows

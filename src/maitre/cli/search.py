@@ -11,17 +11,19 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from maitre.chains.choice import assembled
 from maitre.cli import options
 from maitre.cli.answer import clusters_at_a_glance
 from maitre.cli.fit import selected, shown, split_names, stem
 from maitre.cli.folder import ANSWERS, check_free
 from maitre.cli.job import columns_in_json, without_nan, write_joined, write_text
-from maitre.cli.model import described, model_rows, named_prior, with_sampled_scale
+from maitre.cli.model import described, model_rows, named_prior
 from maitre.cli.show import heading, plural, say, show_clusters, show_model, table_of, terminal
 from maitre.data.columns import parse_types, with_types
 from maitre.data.files import read_noted, write_table
 from maitre.data.rows import as_data
-from maitre.model import Model, as_family, is_open
+from maitre.families.auto import with_fixed_scale
+from maitre.model import as_family, is_open
 from maitre.optimize.scores import ORDERS, SCORES
 from maitre.partitions import adjusted_rand
 from maitre.posterior.saving import save
@@ -88,8 +90,7 @@ def search_file(
     table = as_data(reading.table)
     data, truth = selected(table, split_names(columns), split_names(drop), label_column)
     data = with_types(data, parse_types(types or []), decide=is_open(family))
-    chosen = as_family(family, data)
-    model = Model.of(data, chosen if fixed_scale else with_sampled_scale(chosen), named_prior(prior, concentration))
+    model = assembled(data, with_fixed_scale(as_family(family, data)) if fixed_scale else family, named_prior(prior, concentration))
     console, rows = terminal(quiet), model_rows(shown(file), model, reading.notes)
     show_model(console, rows)
     found = search(
@@ -120,7 +121,7 @@ def summary_of(name: str, truth: Any, found: Found) -> dict[str, Any]:
         "adjusted_rand": None if truth is None else adjusted_rand(truth, found.labels),
         "clusters": [{name: value for name, value in row.items() if name != "certainty"} for row in glance],  # a search does not say how sure it is
         "columns": columns_in_json(model.columns),
-        "hyperparameters": found.hyperparameters,
+        "hyperparameters": {name: value for name, value in found.hyperparameters.items() if np.ndim(value) == 0},
         "stages": [stage._asdict() for stage in found.stages],
         "family": described(model.given, model.family),
         "prior": described(model.prior, model.prior),

@@ -210,7 +210,7 @@ def _sorted_levels(levels: Any) -> list[Any]:
 
 def within_range(z: Floats) -> Floats:
     """The data in a model's own units, if their squares and products are numbers."""
-    if np.abs(z).max() > 1e100:
+    if np.nanmax(np.abs(z), initial=0.0) > 1e100:
         raise ValueError("in units of the model's scale the data exceed 1e100: rescale the columns, or choose a wider covariance, scale or rate")
     return z
 

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maitre.chains.choice import assembled
 from maitre.chains.progress import compilation_told
 from maitre.chains.run import Conditions
 from maitre.chains.settings import Settings
@@ -173,7 +174,7 @@ class DPMixture(SampledClustering):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw partitions of the rows of X and report the one nearest to all of them; y is ignored."""
-        self._sample(Model.of(self._checked(X, reset=True), self.family, self.prior, types=self.types))
+        self._sample(assembled(self._checked(X, reset=True), self.family, self.prior, types=self.types))
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:

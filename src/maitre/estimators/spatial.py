@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from maitre.chains.choice import assembled
 from maitre.data.rows import as_data
 from maitre.estimators.mixture import SampledClustering
 from maitre.families.base import Family
-from maitre.model import Model
 from maitre.moves import Move
 from maitre.numerics.distributions import Hyperparameter
 from maitre.priors.distance_dependent import DEFAULT_CONCENTRATION, DistanceDependent
@@ -93,7 +93,7 @@ class DistanceDependentMixture(SampledClustering):
             raise ValueError("with distances of your own say how links decay with them, e.g. decay=mt.decays.exponential(1.0)")
         else:
             prior = DistanceDependent(distances, self.decay, concentration, self.sequential)
-        self._sample(Model.of(observed, self.family, prior, types=self.types))
+        self._sample(assembled(observed, self.family, prior, types=self.types))
         return self
 
     def __sklearn_tags__(self) -> Any:

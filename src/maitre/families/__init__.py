@@ -5,6 +5,7 @@ from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.gamma_poisson import GammaPoisson
 from maitre.families.generalized_mallows import GeneralizedMallows
+from maitre.families.hierarchical import HierarchicalNormalInverseWishart
 from maitre.families.known_covariance import KnownCovarianceGaussian
 from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.normal_inverse_wishart import NormalInverseWishart
@@ -18,6 +19,7 @@ REGISTRY: dict[str, type[Family]] = {
         KnownCovarianceGaussian,
         NormalInverseGamma,
         NormalInverseWishart,
+        HierarchicalNormalInverseWishart,
         DirichletMultinomial,
         BetaBernoulli,
         GammaPoisson,

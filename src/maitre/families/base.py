@@ -8,7 +8,7 @@ the class of statistics is listed in `maitre.families.statistics`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from scipy import sparse
 
 from maitre.data.validation import column_means
 from maitre.families.slots import joined_points, selected_points
-from maitre.numerics.arrays import Ints
+from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.distributions import Parametrised
 
 LOWEST_SCALE = 1e-12  # priors of scales are cut off here: with repeated points or a constant column the likelihood alone would send a scale to zero
@@ -104,7 +104,49 @@ class Family(Parametrised, ABC):
         matrix = np.asarray(data, dtype=np.float64)
         return np.where(np.isnan(matrix), column_means(matrix), matrix)
 
-    def with_values(self, statistics: Any, values: dict[str, float]) -> Any:
+    # -- variables that are arrays: a matrix that clusters share, missing values -----------------------------------------------------------------
+
+    def arrays(self, encoded: Any) -> dict[str, tuple[int, ...]]:
+        """Arrays that are sampled along with the partition of these points, by name, with their shapes."""
+        return {}
+
+    def arrays_at_prior_means(self, encoded: Any) -> dict[str, Any]:
+        """Where they start from."""
+        return {}
+
+    def arrays_from_prior(self, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
+        """A draw of them from their prior."""
+        return {}
+
+    def log_density_of_arrays(self, values: dict[str, Any]) -> float:
+        """Their log prior density."""
+        return 0.0
+
+    def arrays_redrawn(self, statistics: Any, slots: Ints, labels: Any, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
+        """A draw that leaves their conditional law invariant, given the clusters in these slots and the slot of each point; `encoded` are the points as they were given."""
+        return {}
+
+    def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
+        """Values of hyper-parameters and arrays at which a search may find clusters that chains do not."""
+        return []
+
+    def arrays_ascended(self, statistics: Any, slots: Ints) -> dict[str, Any]:
+        """Values of a higher density, for searches; by default none."""
+        return {}
+
+    def completed(self, encoded: Any, values: dict[str, Any]) -> Any:
+        """The encoded points with missing values as these arrays have them, a copy; the points themselves where none are missing."""
+        return encoded
+
+    def log_predictive_with_gaps(self, statistics: Any, points: Ints, n_slots: int) -> Floats | None:
+        """(points, slots): log predictive densities of what is observed of these points; None if the kernels see to missing values, or there are none."""
+        return None
+
+    def log_likelihood_of_clusters(self, statistics: Any, slots: Ints, name: str) -> Callable[[float], float] | None:
+        """Σ log p(x_c) of the clusters in these slots as a function of one hyper-parameter, up to a constant, if that can be had faster than cluster by cluster."""
+        return None
+
+    def with_values(self, statistics: Any, values: dict[str, Any]) -> Any:
         """The run-time statistics with other values of the named hyper-parameters (their arrays are shared); slots need `derive` afterwards."""
         return statistics._replace(**values)
 

@@ -34,13 +34,16 @@ _ILL_CONDITIONED = 1e-4  # below this the closed form without a point loses digi
 
 
 class NormalInverseWishartStatistics(NamedTuple):
-    """Run-time state; D dimensions, C slots. Points are centred at m0 and whitened by Λ0, so that m0 = 0 and Λ0 = `scale_factor`·I inside."""
+    """Run-time state; D dimensions, C slots. Points are centred at m0 and scaled, so that m0 = 0 and Λ0 = `scale_factor`·`prior_scale` inside."""
 
     x: Annotated[Floats, POINTS]  # (n, D)
     log_jacobian: float
     kappa: float
     nu: float
     scale_factor: float
+    prior_scale: Floats  # (D, D)
+    prior_factor: Floats  # (D, D): its Cholesky factor
+    prior_log_determinant: float
     n: Annotated[Floats, SLOTS]  # (C,)
     mean: Annotated[Floats, SLOTS]  # (C, D)
     scatter: Annotated[Floats, SLOTS]  # (C, D, D), lower triangle
@@ -64,7 +67,7 @@ class NormalInverseWishartStatistics(NamedTuple):
             s.mean[k, i] = 0.0
             for j in range(i + 1):
                 s.scatter[k, i, j] = 0.0
-                s.factor[i, j, k] = root if i == j else 0.0
+                s.factor[i, j, k] = root * s.prior_factor[i, j]
 
     def add(s, k: int, i: int) -> None:
         n_dimensions = s.x.shape[1]
@@ -150,7 +153,7 @@ class NormalInverseWishartStatistics(NamedTuple):
         _posterior_scale(s, k)
         cholesky_in_place(s.matrix)
         value = n * s.log_jacobian - 0.5 * n * n_dimensions * _LOG_PI + 0.5 * n_dimensions * math.log(s.kappa / (s.kappa + n))
-        value += 0.5 * s.nu * n_dimensions * math.log(s.scale_factor)
+        value += 0.5 * s.nu * _log_determinant_before(s)
         for d in range(n_dimensions):
             value += math.lgamma(0.5 * (nu - d)) - math.lgamma(0.5 * (s.nu - d)) - nu * math.log(s.matrix[d, d])
         return value
@@ -184,7 +187,7 @@ class NormalInverseWishartStatistics(NamedTuple):
     def absorb(s, k: int, i: int) -> float:
         """From |Λ_n+1| = |Λ_n| (1 + κ_n/(κ_n+1) q): the update of the factor gives the predictive, and no triangular system is solved."""
         n_dimensions = s.x.shape[1]
-        n, before = s.n[k], s.log_determinant[k] if s.n[k] > 0.0 else s.x.shape[1] * math.log(s.scale_factor)
+        n, before = s.n[k], s.log_determinant[k] if s.n[k] > 0.0 else _log_determinant_before(s)
         kappa, nu = s.kappa + n, s.nu + n
         add(s, k, i)
         after = 0.0
@@ -199,7 +202,7 @@ class NormalInverseWishartStatistics(NamedTuple):
         prefetch_row(s.x, i)
 
     def log_bound(s, i: int) -> float:
-        return _log_peak(s, len(s.x) - 1.0, s.x.shape[1] * math.log(s.scale_factor))
+        return _log_peak(s, len(s.x) - 1.0, _log_determinant_before(s))
 
     def log_bound_given(s, k: int, rest: int, i: int) -> float:
         return _log_peak(s, s.n[k] + s.n[rest] - 1.0, s.log_determinant[k])
@@ -421,6 +424,12 @@ class NormalInverseWishartStatistics(NamedTuple):
 
 
 @compiled
+def _log_determinant_before(s: Any) -> float:
+    """log |Λ0|."""
+    return s.x.shape[1] * math.log(s.scale_factor) + s.prior_log_determinant
+
+
+@compiled
 def _log_peak(s: Any, n: float, log_determinant: float) -> float:
     """The predictive at q = 0 with ν_n and κ_n of n points and log |Λ_n| given. It rises with n (the ratio of gamma functions does, as the digamma function rises) and
     falls with |Λ_n|, which only grows as points join. So it bounds the predictive of every cluster of at most n points that holds one with this |Λ|."""
@@ -436,7 +445,7 @@ def _posterior_scale(s: Any, k: int) -> None:
     weight = s.kappa * s.n[k] / (s.kappa + s.n[k])
     for d in range(s.x.shape[1]):
         for e in range(d + 1):
-            s.matrix[d, e] = s.scatter[k, d, e] + weight * s.mean[k, d] * s.mean[k, e] + (s.scale_factor if d == e else 0.0)
+            s.matrix[d, e] = s.scatter[k, d, e] + weight * s.mean[k, d] * s.mean[k, e] + s.scale_factor * s.prior_scale[d, e]
 
 
 @compiled
@@ -509,7 +518,7 @@ def _predictive_after_removal(s: Any, k: int, i: int) -> float:
     for d in range(n_dimensions):
         for e in range(d + 1):
             without = s.scatter[k, d, e] - weight * (s.x[i, d] - s.vector[d]) * (s.x[i, e] - s.vector[e]) if n > 1.0 else 0.0
-            s.matrix[d, e] = without + pull * s.vector[d] * s.vector[e] + (s.scale_factor if d == e else 0.0)
+            s.matrix[d, e] = without + pull * s.vector[d] * s.vector[e] + s.scale_factor * s.prior_scale[d, e]
     cholesky_in_place(s.matrix)
     log_determinant, distance = 0.0, 0.0
     for d in range(n_dimensions):
@@ -582,21 +591,38 @@ class NormalInverseWishart(ConjugateFamily):
         return encoded["x"]  # type: ignore[no-any-return]
 
     def allocate(self, encoded: dict[str, Any], capacity: int) -> NormalInverseWishartStatistics:
-        slots, n_dimensions = padded(capacity), encoded["x"].shape[1]
-        return NormalInverseWishartStatistics(
-            **encoded,
-            kappa=float(self.kappa),  # type: ignore[arg-type]
-            nu=float(self.nu),  # type: ignore[arg-type]
-            scale_factor=float(self.scale_factor),  # type: ignore[arg-type]
-            mean=np.zeros((slots, n_dimensions)),
-            scatter=np.zeros((slots, n_dimensions, n_dimensions)),
-            factor=np.zeros((n_dimensions, n_dimensions, slots)),
-            **{name: np.zeros((n_dimensions, slots)) for name in ("inverse_diagonal", "center", "solved")},
-            **{name: np.zeros(slots) for name in ("n", "constant", "shrink", "power", "log_determinant", "distance")},
-            scored=np.full(1, -1, dtype=np.int64),
-            vector=np.zeros(n_dimensions),
-            matrix=np.zeros((n_dimensions, n_dimensions)),
-        )
+        kappa, nu, scale_factor = float(self.kappa), float(self.nu), float(self.scale_factor)  # type: ignore[arg-type]
+        return allocated(encoded, capacity, kappa, nu, scale_factor, np.eye(encoded["x"].shape[1]))
+
+
+def allocated(encoded: dict[str, Any], capacity: int, kappa: float, nu: float, scale_factor: float, prior_scale: Floats) -> NormalInverseWishartStatistics:
+    """Empty slots for encoded points."""
+    slots, n_dimensions = padded(capacity), encoded["x"].shape[1]
+    return NormalInverseWishartStatistics(
+        **encoded,
+        kappa=kappa,
+        nu=nu,
+        scale_factor=scale_factor,
+        **prior_matrices(prior_scale),
+        mean=np.zeros((slots, n_dimensions)),
+        scatter=np.zeros((slots, n_dimensions, n_dimensions)),
+        factor=np.zeros((n_dimensions, n_dimensions, slots)),
+        **{name: np.zeros((n_dimensions, slots)) for name in ("inverse_diagonal", "center", "solved")},
+        **{name: np.zeros(slots) for name in ("n", "constant", "shrink", "power", "log_determinant", "distance")},
+        scored=np.full(1, -1, dtype=np.int64),
+        vector=np.zeros(n_dimensions),
+        matrix=np.zeros((n_dimensions, n_dimensions)),
+    )
+
+
+def prior_matrices(scale: Floats) -> dict[str, Any]:
+    """The fields of the run-time state that hold Λ0, up to its factor."""
+    factor = np.linalg.cholesky(scale)
+    return {
+        "prior_scale": np.ascontiguousarray(scale),
+        "prior_factor": np.ascontiguousarray(factor),
+        "prior_log_determinant": 2.0 * float(np.log(np.diag(factor)).sum()),
+    }
 
 
 NormalInverseWishart.EXAMPLES = (

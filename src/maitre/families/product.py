@@ -7,7 +7,7 @@ Missing values are skipped per column by the families whose columns are independ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -336,7 +336,40 @@ class Product(ConjugateFamily):
     def allocate(self, encoded: tuple[Any, ...], capacity: int) -> ProductStatistics:
         return ProductStatistics(tuple(family.allocate(part, capacity) for (_, family), part in zip(self.groups, encoded, strict=True)))
 
-    def with_values(self, statistics: ProductStatistics, values: dict[str, float]) -> ProductStatistics:
+    def arrays(self, encoded: tuple[Any, ...]) -> dict[str, tuple[int, ...]]:
+        return self._named(family.arrays(part) for (_, family), part in zip(self.groups, encoded, strict=True))
+
+    def arrays_at_prior_means(self, encoded: tuple[Any, ...]) -> dict[str, Any]:
+        return self._named(family.arrays_at_prior_means(part) for (_, family), part in zip(self.groups, encoded, strict=True))
+
+    def arrays_from_prior(self, encoded: tuple[Any, ...], rng: np.random.Generator) -> dict[str, Any]:
+        return self._named(family.arrays_from_prior(part, rng) for (_, family), part in zip(self.groups, encoded, strict=True))
+
+    def log_density_of_arrays(self, values: dict[str, Any]) -> float:
+        return sum(family.log_density_of_arrays(_of_group(values, g)) for g, (_, family) in enumerate(self.groups))
+
+    def arrays_redrawn(self, statistics: ProductStatistics, slots: Ints, labels: Any, encoded: tuple[Any, ...], rng: np.random.Generator) -> dict[str, Any]:
+        parts = zip(self.groups, statistics.parts, encoded, strict=True)
+        return self._named(family.arrays_redrawn(part, slots, labels, own, rng) for (_, family), part, own in parts)
+
+    def completed(self, encoded: tuple[Any, ...], values: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(family.completed(part, _of_group(values, g)) for g, ((_, family), part) in enumerate(zip(self.groups, encoded, strict=True)))
+
+    def places_to_search(self, encoded: tuple[Any, ...]) -> list[dict[str, Any]]:
+        own = [family.places_to_search(part) for (_, family), part in zip(self.groups, encoded, strict=True)]
+        return [self._named(places[which] if which < len(places) else {} for places in own) for which in range(max(map(len, own)))]
+
+    def arrays_ascended(self, statistics: ProductStatistics, slots: Ints) -> dict[str, Any]:
+        return self._named(family.arrays_ascended(part, slots) for (_, family), part in zip(self.groups, statistics.parts, strict=True))
+
+    def log_likelihood_of_clusters(self, statistics: ProductStatistics, slots: Ints, name: str) -> Callable[[float], float] | None:
+        group, _, field = name.partition(".")
+        return self.groups[int(group)][1].log_likelihood_of_clusters(statistics.parts[int(group)], slots, field)  # type: ignore[no-any-return]
+
+    def _named(self, parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+        return {f"{g}.{name}": value for g, part in enumerate(parts) for name, value in part.items()}
+
+    def with_values(self, statistics: ProductStatistics, values: dict[str, Any]) -> ProductStatistics:
         parts = zip(self.groups, statistics.parts, strict=True)
         chosen = [(family, part, _of_group(values, g)) for g, ((_, family), part) in enumerate(parts)]
         return ProductStatistics(tuple(family.with_values(part, own) if own else part for family, part, own in chosen))

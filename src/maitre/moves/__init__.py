@@ -52,7 +52,7 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
         raise ValueError(f"{alone!r} remembers where the clusters are and cannot share a chain with moves that change them: use it alone")
     if parts and issubclass(parts[0].state, ClusterState) and not parts[0].state.OWN_HYPERPARAMETERS:
         always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() else []
-        always += [FamilyHyperparameters()] if model.family.hyperpriors() else []
+        always += [FamilyHyperparameters()] if model.family.hyperpriors() or model.family.arrays(model.encoded) else []
     else:
         always = []
     composed = Composed(parts, always, 1.0 / max(1, len(parts) - 1) if automatic else 1.0)

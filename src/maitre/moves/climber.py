@@ -20,6 +20,7 @@ from maitre.moves.workspace import Beam, Workspace, local_slope
 from maitre.states.mixture import MixtureState
 
 _LONGEST_REST = 7
+_LOSS = 0.1  # in log joint, per point, beyond which a step is undone
 _WORTHWHILE = 1e-3  # a gain in log joint, per point, for which climbing goes on without rest
 
 
@@ -55,7 +56,10 @@ class Climber:
         evaluations, _, kept = room.sum(slope, self.beam, rng, mode=HIGHEST if self.greedy else DRAW)
         labels, n_clusters = room.drawn()
         if np.isfinite(state.log_v_at(np.array([n_clusters]))[0]):  # a finite prior may not allow so many
+            before, reached = state.canonical_labels(), state.log_joint
             state.seat(labels)
+            if state.log_joint < reached - _LOSS * room.n:  # in many dimensions a random direction may tear every cluster apart
+                state.seat(before)
         if state.log_joint > self.highest + _WORTHWHILE * room.n:
             self.pause = 0
         else:  # nothing gained: rest for a while, and longer each time

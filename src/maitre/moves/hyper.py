@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from maitre.moves.base import Move, Report
 from maitre.numerics.distributions import Gamma, Hyperprior
-from maitre.numerics.rng import RngState, uniform
+from maitre.numerics.rng import RngState, next_bits, uniform
 from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration
 from maitre.states.clusters import ClusterState
 
 _STEPS = 20
+_FEW = 1000  # points
 
 
 def slice_step(log_density: Callable[[float], float], x: float, rng: RngState, width: float = 1.0) -> tuple[float, int]:
@@ -79,7 +82,10 @@ class PriorHyperparameters(Move):
 
 
 class FamilyHyperparameters(Move):
-    """Resample the family's hyper-parameters that carry a prior given the partition and the data."""
+    """Resample the family's hyper-parameters that carry a prior, then its arrays, given the partition and the data.
+
+    Arrays take longer than a sweep over few points does: then a coin says whether this is done.
+    """
 
     name = "family_hyperparameters"
     state = ClusterState
@@ -87,11 +93,27 @@ class FamilyHyperparameters(Move):
     needs = ("marginals",)
 
     def step(self, state: ClusterState, rng: RngState) -> Report:
-        evaluations = 0
+        if state.arrays and state.model.n < _FEW and uniform(rng) < 0.5:
+            return Report(0)
+        drawn: dict[str, float] = {}
+        evaluations, slots = 0, np.flatnonzero(state.sizes)
+        family, statistics = state.family, state.statistics
         for name, hyperprior in state.model.family.hyperpriors().items():
-            value = float(getattr(state.family, name))
-            lowest = state.family.lowest(name)
-            value, count = _slice_hyperparameter(lambda v, name=name: state.log_likelihood_at({name: v}), value, hyperprior, rng, lowest)  # type: ignore[misc]
-            state.set_family({name: value})
+            target = family.log_likelihood_of_clusters(statistics, slots, name)
+            if target is None:
+                target = lambda v, name=name, drawn=drawn: state.log_likelihood_at(drawn | {name: v})  # type: ignore[misc]  # noqa: E731
+            drawn[name], count = _slice_hyperparameter(target, float(getattr(state.family, name)), hyperprior, rng, family.lowest(name))
+            statistics = family.with_values(statistics, {name: drawn[name]})
             evaluations += count * state.n_clusters
+        if drawn:
+            state.set_family(drawn)
+        if state.arrays:
+            redrawn = state.family.arrays_redrawn(state.statistics, slots, state.labels, state.model.encoded, generator_of(rng))
+            state.set_family({name: redrawn[name] for name in state.arrays if name in redrawn})
+            evaluations += state.n_clusters
         return Report(evaluations)
+
+
+def generator_of(rng: RngState) -> np.random.Generator:
+    """A generator of NumPy's that follows from the present place of a stream, which moves on."""
+    return np.random.Generator(np.random.PCG64([int(next_bits(rng)) for _ in range(2)]))

@@ -10,10 +10,13 @@ and in the end seats all points by what was found. Few points mix freely; splits
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from maitre.moves.base import Move, Report
 from maitre.moves.gibbs import reseat_points
+from maitre.moves.hyper import FamilyHyperparameters
 from maitre.moves.label_free import LabelFree
 from maitre.moves.labels import Explicit, LabelStep
 from maitre.numerics.arguments import number, whole_number
@@ -100,6 +103,10 @@ class Parallel(Move):
                     shuffle(order, rng)
                     reseat_points(part, order[:_COLLAPSED], rng)
                 self._iterate(part, _usual_number(part), rng)
+                if part.arrays:  # what clusters look like is learnt on the way
+                    FamilyHyperparameters().step(part, rng)
+            if part.arrays:
+                state.set_family(_of_family(part))
             found = Explicit.drawn(part, rng)
         if found is not None:
             _seat(state, found, rng)
@@ -117,10 +124,19 @@ def _usual_number(state: MixtureState) -> int:
 
 def _restricted(state: MixtureState, points: Ints) -> MixtureState:
     """The state of some of the points alone, with their labels."""
-    model = state.model.restricted(points, state.family, DirichletProcess(float(state.prior.concentration)))
-    part = MixtureState(model, state.labels[points], state.compiled)
+    learning = bool(state.arrays)
+    family = state.model.family if learning else state.family
+    model = state.model.restricted(points, family, DirichletProcess(float(state.prior.concentration)))
+    values = {f"family.{name}": value for name, value in _of_family(state).items()} if learning else None
+    part = MixtureState(model, state.labels[points], state.compiled, values)
     part.engine = state.engine
     return part
+
+
+def _of_family(state: MixtureState) -> dict[str, Any]:
+    """Hyper-parameters and arrays of the family, but for missing values."""
+    values = {name: float(getattr(state.family, name)) for name in state.model.family.hyperpriors()} | state.arrays
+    return {name: value for name, value in values.items() if not name.endswith("missing")}
 
 
 def _seat(state: MixtureState, found: Explicit, rng: RngState) -> None:

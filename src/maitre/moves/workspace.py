@@ -78,7 +78,7 @@ class Workspace:
         """Statistics for segments, with the present hyper-parameters of the family."""
         if self.statistics is None or self.family is not self.state.family:
             self.family = self.state.family
-            self.statistics = self.family.allocate(self.state.model.encoded, self.capacity + 1)
+            self.statistics = self.family.allocate(self.state.encoded, self.capacity + 1)
             (seat_all if self.state.compiled else seat_all.python)(self.statistics, self.state.labels[:0], self.capacity + 1)
         return self.statistics
 

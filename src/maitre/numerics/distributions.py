@@ -1,4 +1,4 @@
-"""Priors of hyper-parameters. A number where a prior may stand is fixed; a `Gamma` or `Beta` is sampled."""
+"""Priors of hyper-parameters. A number where a prior may stand is fixed; a `Gamma`, `Beta` or `LogUniform` is sampled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from maitre.numerics.arguments import number
-from maitre.numerics.rng import RngState, beta, gamma
+from maitre.numerics.rng import RngState, beta, gamma, uniform
 
 _LEAST_SHAPE, _MOST_SHAPE = 1e-9, 1e9  # beyond, differences of log densities are lost in rounding
 
@@ -104,7 +104,51 @@ class Beta:
         return math.log(value) + math.log1p(-value)
 
 
-Hyperprior = Gamma | Beta
+@dataclass(frozen=True)
+class LogUniform:
+    """Uniform on the logarithm between two positive numbers: as likely between 1 and 10 as between 10 and 100.
+
+    >>> round(LogUniform(1.0, 100.0).mean, 12)
+    10.0
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        try:
+            number("low", self.low, least=1e-100, most=1e100)
+            number("high", self.high, above=self.low, most=1e100)
+        except ValueError as error:
+            raise ValueError(f"LogUniform(low={self.low!r}, high={self.high!r}): both must be positive numbers, the second larger ({error})") from None
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean, which stands in the middle; the arithmetic one lies near the upper end."""
+        return math.sqrt(self.low * self.high)
+
+    def log_density(self, value: float) -> float:
+        """The log density at a positive value."""
+        return -math.log(value) - math.log(math.log(self.high / self.low)) if self.low <= value <= self.high else -math.inf
+
+    def draw(self, rng: RngState) -> float:
+        """A random value."""
+        return self.low * (self.high / self.low) ** uniform(rng)
+
+    def to_real(self, value: float) -> float:
+        """The value on the scale where slice steps are taken: its logarithm."""
+        return math.log(value)
+
+    def from_real(self, real: float) -> float:
+        """The inverse of `to_real`."""
+        return _within_range(math.exp(min(real, 700.0)))
+
+    def log_jacobian(self, value: float) -> float:
+        """log |d value / d real|."""
+        return math.log(value)
+
+
+Hyperprior = Gamma | Beta | LogUniform
 Hyperparameter = float | Hyperprior
 
 

@@ -36,6 +36,14 @@ def as_covariance(value: Any, n_dimensions: int, name: str) -> Floats:
     return array
 
 
+def wishart_root(freedom: Floats, n_dimensions: int, rng: np.random.Generator) -> Floats:
+    """Lower triangular matrices A, one for each number of degrees of freedom, with A Aᵀ ~ Wishart(freedom, I) (Bartlett's decomposition)."""
+    root = np.tril(rng.standard_normal((len(freedom), n_dimensions, n_dimensions)), -1)
+    diagonal = np.arange(n_dimensions)
+    root[:, diagonal, diagonal] = np.sqrt(2.0 * rng.standard_gamma(0.5 * (np.asarray(freedom)[:, None] - diagonal)))
+    return root
+
+
 def relative_basis(covariance: Floats, prior: Floats) -> tuple[Floats, Floats, float]:
     """A matrix T with T Σ Tᵀ = I and T S Tᵀ diagonal; that diagonal; and log |det T|."""
     whiten = linalg.solve_triangular(np.linalg.cholesky(covariance), np.eye(len(covariance)), lower=True)

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,9 +79,10 @@ class Search:
         self.began = time.process_time()
 
     def __call__(self) -> Outcome:
-        outcome = self._best_of_orders(self._empty_state({}))
+        like = self._empty_state({})
+        outcome = self._best_of_orders(like)
         self._note(outcome, "search")
-        if self.model.prior.hyperpriors() or self.model.family.hyperpriors():
+        if like.hypervariables:
             outcome = self._with_hyperparameters(outcome)
         else:
             admissible = self.plan.queue == "level" or self.plan.score != "inadmissible"  # a level search that has dropped nothing has seen every partition
@@ -93,7 +94,7 @@ class Search:
     def _note(self, outcome: Outcome, name: str) -> None:
         outcome.stages.append(Stage(name, outcome.state.log_joint, outcome.state.n_clusters, time.process_time() - self.began))
 
-    def _empty_state(self, values: dict[str, float]) -> MixtureState:
+    def _empty_state(self, values: dict[str, Any]) -> MixtureState:
         """A state without points at these values of the hyper-parameters."""
         return MixtureState(self.model, np.full(self.model.n, -1), values=values)
 
@@ -113,7 +114,7 @@ class Search:
     def _one_order(self, like: MixtureState, name: str, log_marginal: Floats, done: float) -> Outcome:
         plan, n = self.plan, self.model.n
         order = ordered(name, log_marginal, self.rng)
-        state = self._empty_state(like.hyperparameters)
+        state = self._empty_state(like.hypervariables)
         under_way: BestFirst | Level
         if plan.queue == "level":
             under_way = Level(state, order, log_marginal, plan.beam or 1, min(plan.diversity, plan.beam or 1))
@@ -131,7 +132,7 @@ class Search:
 
     def _completed(self, like: MixtureState, labels: Ints) -> MixtureState:
         """A state with these labels; points without a seat get the best one, one after the other."""
-        state = self._empty_state(like.hyperparameters)
+        state = self._empty_state(like.hypervariables)
         state.seat(labels)
         waiting = np.flatnonzero(labels < 0)
         if len(waiting):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from maitre.moves.base import Move
-from maitre.numerics.distributions import Beta, Gamma, Parametrised
+from maitre.numerics.distributions import Beta, Gamma, LogUniform, Parametrised
 from maitre.states.base import State
 
 _LONG = 1000  # numbers: longer arrays are not written as text
@@ -57,7 +57,7 @@ def restored(value: Any, arrays: Arrays) -> Any:
         return tuple(restored(each, arrays) for each in value["tuple"])
     if "entries" in value:
         return {key: restored(each, arrays) for key, each in value["entries"].items()}
-    return class_at(value["class"], (Parametrised, Move, Gamma, Beta))(**{key: restored(each, arrays) for key, each in value["fields"].items()})
+    return class_at(value["class"], (Parametrised, Move, Gamma, Beta, LogUniform))(**{key: restored(each, arrays) for key, each in value["fields"].items()})
 
 
 def path_of(cls: type) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.gamma_poisson import GammaPoisson
+from maitre.families.hierarchical import HierarchicalNormalInverseWishart
 from maitre.families.product import Product
 from maitre.numerics.arrays import Floats
 
@@ -30,16 +31,16 @@ def imputed(posterior: Posterior, new: Any, level: float, max_draws: int) -> Any
     from maitre.posterior.tables import as_given
 
     model = posterior.model
-    if not isinstance(model.family, Product):
+    if not isinstance(model.family, (Product, HierarchicalNormalInverseWishart)):
         raise ValueError(
-            f"cells are imputed under a Product, whose columns may have gaps; the family is {type(model.family).__name__}: give the data as a table with gaps, or a Product"
+            f"cells are imputed under a family that takes gaps, HierarchicalNormalInverseWishart or a Product; the family is {type(model.family).__name__}"
         )
     assert model.data is not None
     known = model.data.frame()
     frame = (model.data if new is None else model.data.alike(new)).frame()
     found = []
-    for group, family in model.family.groups:
-        for position in model.data.positions(group):
+    for group, family in _groups(model):
+        for position in group:
             name = known.columns[position]
             rows = np.flatnonzero(frame[name].isna().to_numpy())
             if len(rows):
@@ -47,6 +48,13 @@ def imputed(posterior: Posterior, new: Any, level: float, max_draws: int) -> Any
     names = ["row", "column", "value", "probability", "low", "high"]
     found.sort(key=lambda row: (row[0], row[1]))
     return as_given(posterior, pd.DataFrame([(row, name, *rest) for row, _, name, *rest in found], columns=names))
+
+
+def _groups(model: Any) -> list[tuple[Any, Any]]:
+    """Positions of columns, and the family that they have in common."""
+    if isinstance(model.family, Product):
+        return [(model.data.positions(columns), family) for columns, family in model.family.groups]
+    return [(range(model.data.n_columns), model.family)]
 
 
 def _values(column: Any, family: Any) -> tuple[list[Any], bool]:

@@ -264,7 +264,8 @@ class Posterior:
 
     def impute(self, new: Any = None, level: float = 0.95, max_draws: int = 50) -> Any:
         """A table with a row for each missing cell of the data, or of `new` rows with gaps: the expected number or the most probable value, with its probability or an
-        interval of this level. So some columns are predicted from the others. Needs a `Product`, the family of tables with gaps.
+        interval of this level. So some columns are predicted from the others. Needs a family that
+        takes gaps: `HierarchicalNormalInverseWishart` or a `Product`.
 
         >>> import maitre as mt, numpy as np
         >>> x = [[0.0, 1.0], [0.1, 1.1], [0.2, 0.9], [9.0, 5.0], [9.1, np.nan], [9.2, 5.1]]
@@ -293,7 +294,8 @@ class Posterior:
         """A few lines to read: the clusters to report, the posterior of K, whether the chains agree."""
         chains, draws = self.log_joint.shape
         lines = [f"{self.model.n} points, {chains} chain{'s' * (chains != 1)} × {draws} draws"]
-        lines.extend([f"family: {self.model.family.in_one_line()}", f"prior: {self.model.prior.in_one_line()}", self.story(), self.verdict().sentence])
+        lines.extend([f"family: {self.model.family.in_one_line()}", *([self.model.choice] if self.model.choice else [])])
+        lines.extend([f"prior: {self.model.prior.in_one_line()}", self.story(), self.verdict().sentence])
         for name, row in self.diagnostics().items():
             lines.append(f"{name:>24}: mean {row['mean']:.4g}, sd {row['sd']:.3g}, effective draws {row['ess']:.0f}, R̂ {row['r_hat']:.3f}")
         if self.elbo is not None:

@@ -19,7 +19,7 @@ from scipy import sparse
 from maitre.families.base import ConjugateFamily
 from maitre.families.statistics import log_predictive_all
 from maitre.numerics.arguments import whole_number
-from maitre.numerics.arrays import Floats
+from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import kernel
 from maitre.numerics.elementary import fast_exp
 from maitre.posterior.together import evenly_spaced
@@ -58,6 +58,12 @@ def score_new(s: Any, log_prior: Floats, share: Floats, weights: Floats, highest
             if weight > 0.0:
                 for c in range(share.shape[1]):
                     totals[i, c] += weight * share[k, c]
+
+
+def rows_with_gaps(encoded: Any) -> Ints:
+    """Encoded points of which something is missing that the kernels do not know how to skip."""
+    x = encoded.get("x") if isinstance(encoded, dict) else None
+    return np.flatnonzero(np.isnan(x).any(axis=1)) if x is not None and x.ndim == 2 and x.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
 
 
 class Draw(NamedTuple):
@@ -117,11 +123,22 @@ def predict(posterior: Posterior, new: Any, max_draws: int, distances: Any = Non
         raise ValueError(f"distances are given, and {type(model.prior).__name__} knows of none: leave them out")
     encoded, n_new = model.encoded_alike(new)
     candidates = _candidates(distances, n_new, model.n) if by_distance else None
-    draws = draws_for(posterior, max_draws)
+    draws, gaps = draws_for(posterior, max_draws), rows_with_gaps(encoded)
+    complete = np.setdiff1d(np.arange(n_new), gaps)
+    kept = model.family.selected(encoded, complete) if len(gaps) else encoded
     highest, totals = np.full(n_new, -np.inf), np.zeros((n_new, draws[0].share.shape[1]))
+    height, total = np.full(len(complete), -np.inf), np.zeros((len(complete), draws[0].share.shape[1]))
     for state, share in draws:
         log_prior = state.log_weights_of_a_new_point()[None] if candidates is None else _log_weights(state, candidates)
-        score_new(state.reading(encoded), log_prior, share, np.zeros(log_prior.shape[1]), highest, totals)
+        of_complete = log_prior if len(log_prior) == 1 else np.ascontiguousarray(log_prior[complete])
+        score_new(state.reading(kept), of_complete, share, np.zeros(log_prior.shape[1]), height, total)
+        if len(gaps):
+            log_weights = log_prior if len(log_prior) == 1 else log_prior[gaps]
+            log_weights = log_weights + state.family.log_predictive_with_gaps(state.reading(encoded), gaps, log_prior.shape[1])
+            top = np.maximum(highest[gaps], log_weights.max(axis=1))
+            totals[gaps] = totals[gaps] * np.exp(highest[gaps] - top)[:, None] + np.exp(log_weights - top[:, None]) @ share
+            highest[gaps] = top
+    highest[complete], totals[complete] = height, total
     density = totals.sum(axis=1)
     return totals / density[:, None], highest + np.log(density / len(draws)) + model.log_jacobian(new)
 

@@ -87,7 +87,13 @@ class ClusterState(State):
         self._slots: tuple[Any, int] | None = None  # the family and the capacity that the slots were made for
         self.collapsed = supports(model.family.statistics, "log_marginal")
         self.explicit_log_likelihood = float((values or {}).get("explicit_log_likelihood", np.nan))
-        self.family = model.family.at_prior_means().at(_named(values, model.family.hyperpriors(), "family."))
+        self._array_names = tuple(model.family.arrays(model.encoded))
+        arrays = self._arrays_of(values)
+        self.encoded = model.family.completed(model.encoded, arrays)
+        self._missing = {name: value for name, value in arrays.items() if name.endswith("missing")}
+        self.family = model.family.at_prior_means().at(
+            {name: value for name, value in arrays.items() if name not in self._missing} | _named(values, model.family.hyperpriors(), "family.")
+        )
         self.prior: Any = model.prior.at_prior_means().at(_named(values, model.prior.hyperpriors(), ""))
 
     def run(self, function: Kernel, *arguments: Any) -> Any:
@@ -100,20 +106,35 @@ class ClusterState(State):
     def declare(cls, model: Model) -> tuple[Variable, ...]:
         """Hyper-parameters that are sampled; a family's are prefixed with "family.". Without closed marginals also Σ log F(x_i; θ) at the parameters drawn last."""
         names = [*model.prior.hyperpriors(), *(f"family.{name}" for name in model.family.hyperpriors())]
-        scalars = tuple(Variable(name, "scalar") for name in names)
+        scalars = [Variable(name, "scalar") for name in names]
+        scalars += [Variable(f"family.{name}", "scalar", shape=shape) for name, shape in model.family.arrays(model.encoded).items()]
         explicit = () if supports(model.family.statistics, "log_marginal") else (Variable("explicit_log_likelihood", "scalar", kept=False),)
         return (*scalars, *explicit)
 
     def variables(self) -> dict[str, Any]:
         """The hyper-parameters that are sampled."""
-        values = self.hyperparameters
-        return dict(values) if self.collapsed else values | {"explicit_log_likelihood": self.explicit_log_likelihood}
+        values = self.hypervariables
+        return values if self.collapsed else values | {"explicit_log_likelihood": self.explicit_log_likelihood}
 
     @property
     def hyperparameters(self) -> dict[str, float]:
         """Present values of the hyper-parameters that are sampled; a family's are prefixed with "family."."""
         values = {name: float(getattr(self.prior, name)) for name in self.model.prior.hyperpriors()}
         return values | {f"family.{name}": float(getattr(self.family, name)) for name in self.model.family.hyperpriors()}
+
+    @property
+    def hypervariables(self) -> dict[str, Any]:
+        """Hyper-parameters, and arrays of the family, that are sampled."""
+        return self.hyperparameters | {f"family.{name}": value for name, value in self.arrays.items()}
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """Present values of the family's variables that are arrays."""
+        return {name: self._missing[name] if name in self._missing else getattr(self.family, name) for name in self._array_names}
+
+    def _arrays_of(self, values: Values | None) -> dict[str, Any]:
+        family, encoded, given = self.model.family, self.model.encoded, values or {}
+        return {name: np.array(given.get(f"family.{name}", value), dtype=np.float64) for name, value in family.arrays_at_prior_means(encoded).items()}
 
     def derived(self) -> dict[str, Any]:
         """Sizes, statistics and log joint; of a family without closed marginals the sizes alone."""
@@ -132,7 +153,7 @@ class ClusterState(State):
     def allocate(self, capacity: int) -> None:
         """Empty slots, unless those there are can serve again."""
         if self._slots is None or self._slots[0] is not self.family or self._slots[1] != capacity:
-            self.statistics = self.family.allocate(self.model.encoded, capacity)
+            self.statistics = self.family.allocate(self.encoded, capacity)
             self._slots = (self.family, capacity)
         self.capacity = capacity
 
@@ -168,20 +189,29 @@ class ClusterState(State):
     def log_hyperprior(self) -> float:
         """Σ log p(value) of the hyper-parameters that are sampled."""
         prior = sum(p.log_density(getattr(self.prior, name)) for name, p in self.model.prior.hyperpriors().items())
+        prior += self.family.log_density_of_arrays(self.arrays)
         return prior + sum(p.log_density(getattr(self.family, name)) for name, p in self.model.family.hyperpriors().items())
 
     def compute_log_joint(self) -> float:
         """The log joint of partition and data, with the log priors of sampled hyper-parameters, from scratch."""
         return self.log_prior_of_partition() + self.log_likelihood() + self.log_hyperprior()
 
-    def set_family(self, values: dict[str, float]) -> None:
-        """New hyper-parameters of the family."""
+    def set_family(self, values: dict[str, Any]) -> None:
+        """New hyper-parameters and arrays of the family."""
+        missing = {name: value for name, value in values.items() if name in self._missing}
+        if missing:
+            self._missing |= missing
+            values = {name: value for name, value in values.items() if name not in missing}
+            self.encoded = self.family.completed(self.model.encoded, self._missing)
+            self._slots = None
+            self.allocate(self.capacity)
+            self.rebuild()
         self.family = self.family.at(values)
         self.statistics = self.family.with_values(self.statistics, values)
         self.run(derive_some, np.arange(self.capacity))
         self.log_joint = self.compute_log_joint()
 
-    def log_likelihood_at(self, values: dict[str, float]) -> float:
+    def log_likelihood_at(self, values: dict[str, Any]) -> float:
         """Σ_c log p(x_c) with other hyper-parameters of the family."""
         function = total_log_marginal if self.compiled else total_log_marginal.python
         return float(function(self.family.with_values(self.statistics, values), self.sizes))

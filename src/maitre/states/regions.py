@@ -76,7 +76,7 @@ class Regions:
         self.n_regions = max(1, min(max(min(_MOST, n // _POINTS), min(_SEVERAL, n // _FEWER_POINTS)), room, n_granules))
         bounds = [min(n, granule * (n_granules * r // self.n_regions)) for r in range(self.n_regions)] + [n]
         self.ranges: list[tuple[int, int]] = list(pairwise(bounds))
-        self.parts = state.family.allocate(state.model.encoded, self.capacity * self.n_regions)
+        self.parts = state.family.allocate(state.encoded, self.capacity * self.n_regions)
         self._here = threading.local()  # statistics with work space of this thread's own
 
     def fits(self, state: Any) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from maitre.families.statistics import draw_parameters, draw_point
 from maitre.model import Model
 from maitre.moves.auxiliary import parameter_count
+from maitre.moves.hyper import generator_of
 from maitre.numerics.arrays import Floats, Slots
 from maitre.numerics.compilation import kernel
 from maitre.numerics.rng import RngState, stream, uniform
@@ -47,6 +48,7 @@ def _draw_hyperparameters(state: MixtureState, rng: RngState) -> None:
     family = {name: p.draw(rng) for name, p in state.model.family.hyperpriors().items()}
     if prior:
         state.set_prior(prior)
+    family |= state.model.family.arrays_from_prior(state.model.encoded, generator_of(rng))
     if family:
         state.set_family(family)
 
@@ -63,11 +65,13 @@ def _draw_partition(state: MixtureState, partitions: list[tuple[int, ...]], rng:
 def _observe(state: MixtureState) -> list[float]:
     sizes = state.sizes[state.sizes > 0]
     hyper = [float(np.log(value)) for value in state.hyperparameters.values()]
-    return [float(len(sizes)), float((sizes.astype(float) ** 2).sum()), state.log_likelihood(), *hyper]
+    arrays = [number for value in state.arrays.values() for number in (float(np.linalg.slogdet(value)[1]), float(value[0].sum()))]
+    return [float(len(sizes)), float((sizes.astype(float) ** 2).sum()), state.log_likelihood(), *hyper, *arrays]
 
 
 def geweke(model: Model, step: Callable[[MixtureState, RngState], Any], n_draws: int = 20_000, seed: int = 0) -> dict[str, float]:
-    """z-scores of the number of clusters, the sum of squared sizes, the log likelihood and the logs of sampled hyper-parameters.
+    """z-scores of the number of clusters, the sum of squared sizes, the log likelihood, the logs of sampled hyper-parameters, and of a family's matrices the log determinant
+    and the sum of the first row.
 
     The model's data are overwritten. A right sampler's scores are standard normal; beyond 4 in absolute value is a failure.
     """
@@ -84,7 +88,8 @@ def geweke(model: Model, step: Callable[[MixtureState, RngState], Any], n_draws:
         step(state, rng)
         _redraw_data(state, rng)
         successive.append(_observe(state))
-    names = ["n_clusters", "squared_sizes", "log_likelihood", *state.hyperparameters]
+    arrays = [f"{what} of {name}" for name in state.arrays for what in ("log determinant", "first row")]
+    names = ["n_clusters", "squared_sizes", "log_likelihood", *state.hyperparameters, *arrays]
     a, b = np.array(independent), np.array(successive)
     scores = {}
     for j, name in enumerate(names):

@@ -1,0 +1,57 @@
+"""One set of defaults: the same model for the same data whoever asks, and the family that predicts better where two are possible."""
+
+import numpy as np
+import pytest
+
+import maitre as mt
+from maitre.chains.choice import assembled
+from maitre.cli.main import run
+
+RNG = np.random.default_rng(0)
+X = np.concatenate([RNG.normal(size=(20, 2)), RNG.normal(size=(20, 2)) + 7.0])
+
+
+def fields(model):
+    return {name: np.asarray(value).tolist() if isinstance(value, np.ndarray) else value for name, value in model.family.describe().items()}, model.prior
+
+
+def by_command(command, path, *options):
+    file = path / "x.csv"
+    np.savetxt(file, X, delimiter=",", header="a,b", comments="")
+    run([command, str(file), "--out", str(path / command), "--quiet", *options])
+    return mt.load(path / command).model
+
+
+def test_everybody_gets_the_same_model(tmp_path):
+    short = {"draws": 2, "burn_in": 2}
+    expected = fields(assembled(X))
+    assert isinstance(assembled(X).family, mt.families.HierarchicalNormalInverseWishart)
+    models = {
+        "sample": mt.sample(X, chains=1, progress=False, **short).model,
+        "DPMixture": mt.DPMixture(**short).fit(X).posterior_.model,
+        "search": mt.search(X, progress=False).model,
+        "MAPSearch": mt.MAPSearch(rounds=0).fit(X).found_.model,
+        "maitre fit": by_command("fit", tmp_path, "--draws", "2", "--burn-in", "2", "--chains", "1"),
+        "maitre search": by_command("search", tmp_path, "--rounds", "0"),
+    }
+    for name, model in models.items():
+        assert fields(model) == expected, name
+
+
+@pytest.mark.parametrize("correlated", [True, False])
+def test_the_family_that_predicts_better_is_chosen(correlated):
+    """Three clusters: twelve columns that a common factor correlates, or forty that are independent, with few rows for forty columns."""
+    rng = np.random.default_rng(1)
+    y, n_columns = np.arange(150) % 3, 12 if correlated else 40
+    x = rng.normal(size=(150, n_columns)) + 5.0 * rng.normal(size=(3, n_columns))[y]
+    x += 6.0 * rng.normal(size=(150, 1)) if correlated else 0.0
+    model = assembled(x)
+    assert isinstance(model.family, mt.families.HierarchicalNormalInverseWishart if correlated else mt.families.NormalInverseGamma), model.choice
+    assert "held-out log density per row" in model.choice
+
+
+def test_very_wide_tables_have_independent_columns():
+    model = assembled(RNG.normal(size=(10, 120)))
+    assert isinstance(model.family, mt.families.NormalInverseGamma)
+    assert isinstance(model.family.scale, mt.Gamma)
+    assert "120 columns" in model.choice
