@@ -76,5 +76,5 @@ def _held_out(model: Model, family: Any) -> Floats:
     encoded = train.family.at_prior_means().encode(valid[some[:held]])
     n_clusters = state.n_clusters
     highest, totals = np.full(held, -np.inf), np.zeros((held, 1))
-    score_new(state.reading(encoded), state.log_weights_of_a_new_point(), np.ones((n_clusters + 1, 1)), np.zeros(n_clusters + 1), highest, totals)
+    score_new(state.reading(encoded), state.log_weights_of_a_new_point()[None], np.ones((n_clusters + 1, 1)), np.zeros(n_clusters + 1), highest, totals)
     return highest + np.log(totals[:, 0])  # type: ignore[no-any-return]
