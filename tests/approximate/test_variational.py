@@ -138,7 +138,7 @@ def test_a_result_is_a_posterior_that_says_it_is_inexact(tmp_path):
     assert posterior.settings["converged"]
     assert posterior.log_evidence is None
     assert posterior.concentration.std() > 0.0
-    assert posterior.predict([[0.0], [9.0]]).tolist() == [posterior.best[0], posterior.best[-1]]
+    assert posterior.predict([[0.0], [9.0]]).tolist() == posterior.point_estimate()[[0, -1]].tolist()
     assert posterior.similarity().shape == (80, 80)
     state = posterior.state_at(0, 3)
     assert state.log_joint == pytest.approx(posterior.log_joint[0, 3])

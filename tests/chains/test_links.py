@@ -70,7 +70,7 @@ def test_what_does_not_fit_together_is_said():
         mt.sample(X[:10], prior=prior(), progress=False)
     with pytest.raises(ValueError, match="DistanceDependent needs distances"):
         mt.sample(X, prior="DistanceDependent", progress=False)
-    with pytest.raises(ValueError, match="among the data and sample again"):
+    with pytest.raises(ValueError, match="give them as distances="):
         mt.sample(X, prior=prior(), **FAST).predict(X[:2])
     with pytest.raises(ValueError, match="n_auxiliary is 0"):
         mt.moves.ExplicitLinks(0)
@@ -116,7 +116,7 @@ def test_fit_by_the_same_columns_for_both():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--coordinates", "east"], "add --neighbours or --radius"),
+        (["--decay", "window:0.1"], "add --coordinates, --neighbours or --radius"),
         (["--neighbours", "5", "--coordinates", "west"], "there is no column 'west'"),
         (["--neighbours", "5", "--decay", "linear"], "expected one of exponential, window, logistic"),
         (["--neighbours", "5", "--decay", "window:wide"], "expected a number, or 'sampled'"),

@@ -28,6 +28,7 @@ import numpy as np
 from scipy import linalg, stats
 from scipy.special import gammaln, multigammaln
 
+from maitre.data.blocks import Blocks
 from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.normal_inverse_wishart import NormalInverseWishartStatistics, allocated, prior_matrices
@@ -68,7 +69,7 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     AT_LEAST: ClassVar = {"kappa": 1e-6}
 
     def validate(self, data: Any) -> Floats:
-        return dense_matrix(data, missing=True)
+        return dense_matrix(data, missing=not isinstance(data, Blocks))  # data that stay on disk cannot be completed
 
     def defaults(self, x: Floats) -> dict[str, Any]:
         mean, variances = column_means(x), column_variances(x)
