@@ -80,7 +80,7 @@ NEIGHBOURS = mt.priors.DistanceDependent.neighbours
     ("call", "message"),
     [
         (lambda: mt.sample(float("nan")), "the data are float"),
-        (lambda: mt.sample(X, seed=None), "seed is None"),
+        (lambda: mt.sample(X, seed="one"), "seed is 'one'"),
         (lambda: mt.sample(X, thin=None), "thin is None"),
         (lambda: mt.sample(X, chains=None), "chains is None"),
         (lambda: mt.sample(X, moves=b"x"), "moves is b'x'"),

@@ -146,7 +146,7 @@ NEVER = {
     "restarts": [-1, 0.5, None, "x", True, float("nan"), float("inf"), 10**12],
     "rounds": [-1, 1.5, "x", True, float("nan"), float("inf"), 2**60, [3]],
     "time_budget": [0, -1.0, "x", True, float("nan"), float("inf"), 10**400, [1.0], 1j],
-    "seed": [-1, 1.5, "a", None, True, float("nan"), float("inf"), 2**60, 10**5000, [1], np.ones(2)],
+    "seed": [-1, 1.5, "a", True, float("nan"), float("inf"), 2**200, 10**5000, [1], np.ones(2)],
     "refine": ["yes", 1, None, [], 0.0],
     "progress": [3, "no", None, []],
 }

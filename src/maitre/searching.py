@@ -41,9 +41,9 @@ class Found:
     `stages` tells what each part of the work reached, in CPU seconds since the beginning.
 
     >>> import maitre as mt
-    >>> found = mt.search([[0.0], [0.1], [5.0], [5.1]], prior=mt.priors.DirichletProcess(1.0), progress=False)
+    >>> found = mt.search([[0.0], [0.1], [0.2], [0.3], [9.0], [9.1], [9.2], [9.3]], prior=mt.priors.DirichletProcess(1.0), progress=False)
     >>> found.labels
-    array([0, 0, 1, 1])
+    array([0, 0, 0, 0, 1, 1, 1, 1])
     """
 
     model: Model
@@ -125,7 +125,8 @@ def search(
     Ctrl-C also returns the best so far, flagged as not `complete`.
 
     >>> import maitre as mt
-    >>> found = mt.search([[0.0], [0.2], [9.0], [9.1]], prior=mt.priors.DirichletProcess(1.0), score="tight", beam=None, progress=False)
+    >>> family, prior = mt.families.NormalInverseGamma(), mt.priors.DirichletProcess(1.0)
+    >>> found = mt.search([[0.0], [0.2], [9.0], [9.1]], family, prior, score="tight", beam=None, progress=False)
     >>> found.labels, found.optimal
     (array([0, 0, 1, 1]), True)
     """

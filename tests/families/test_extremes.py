@@ -106,7 +106,7 @@ def test_a_density_does_not_depend_on_the_rows_beside_it():
 def test_lists_of_mixed_types_keep_their_numbers():
     posterior = mt.sample([["a", 1.0], ["b", 2.5], ["a", 1.1], ["b", 2.4]], draws=2, burn_in=1, chains=1, progress=False)
     kinds = {type(family).__name__: columns for columns, family in posterior.model.family.groups}
-    assert kinds == {"NormalInverseGamma": (1,), "Categorical": (0,)}
+    assert kinds == {"HierarchicalNormalInverseWishart": (1,), "Categorical": (0,)}
 
 
 @pytest.mark.parametrize(

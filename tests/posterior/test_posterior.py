@@ -61,8 +61,11 @@ def test_draws_count_by_the_density_they_give_a_new_point():
 def test_prediction_checks_the_new_data(posterior):
     with pytest.raises(ValueError, match="columns"):
         posterior.predict([[1.0, 2.0, 3.0]])
+    with pytest.raises(ValueError, match="row 1, column 1 is inf"):
+        posterior.predict([[0.0, 0.0], [1.0, np.inf]])
+    assert np.isfinite(posterior.log_density([[0.0, np.nan]])).all()  # a gap is none of its business
     with pytest.raises(ValueError, match="row 1, column 1 is nan"):
-        posterior.predict([[0.0, 0.0], [1.0, np.nan]])
+        mt.sample(X, family="NormalInverseWishart", draws=2, burn_in=1, chains=1, progress=False).predict([[0.0, 0.0], [1.0, np.nan]])
 
 
 def test_tables_and_sparse_counts_are_predicted():

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maitre.chains.choice import assembled
@@ -177,6 +178,7 @@ class DPMixture(SampledClustering):
         self._sample(assembled(self._checked(X, reset=True), self.family, self.prior, types=self.types))
         return self
 
+    @available_if(lambda self: hasattr(self, "draws"))  # a search cannot go on
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """More rows: seated by their predictive among those there are, then sampled on (`maitre.extend`); `labels_` are those of all rows. The first call fits."""
         if not hasattr(self, "posterior_"):

@@ -160,9 +160,9 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
         return drawn | ({"missing": _missing_redrawn(s, slots, roots, labels, encoded["x"], rng)} if np.isnan(encoded["x"]).any() else {})
 
     def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
-        """Clusters as wide as the data and much alike; and tighter ones of different shapes."""
+        """Clusters as wide as the data and much alike; tighter ones of different shapes; and very tight ones."""
         prior = self.correlations(encoded["x"].shape[1])
-        return [{"shared": factor * prior, "freedom": freedom, "kappa": 0.1} for factor, freedom in ((1.0, 30.0), (0.2, 10.0))]
+        return [{"shared": factor * prior, "freedom": freedom, "kappa": 0.1} for factor, freedom in ((1.0, 30.0), (0.2, 10.0), (0.02, 30.0))]
 
     def arrays_ascended(self, s: NormalInverseWishartStatistics, slots: Ints) -> dict[str, Any]:
         """One step of EM: W at the mode of its conditional given the covariances' expected inverses."""

@@ -26,7 +26,8 @@ def _ascend(log_density: Callable[[float], float], value: float, prior: Hyperpri
     real = prior.to_real(value)
     low, high = (prior.to_real(prior.low), prior.to_real(prior.high)) if isinstance(prior, LogUniform) else (-np.inf, np.inf)
     bounds = (max(low, real - _REACH), min(high, real + _REACH))
-    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": tolerance})
+    with np.errstate(invalid="ignore"):  # the loss may be infinite near a bound
+        found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": tolerance})
     return prior.from_real(float(found.x)) if found.fun < loss(real) - _WORTHWHILE else value
 
 

@@ -80,16 +80,30 @@ class Search:
 
     def __call__(self) -> Outcome:
         like = self._empty_state({})
-        outcome = self._best_of_orders(like)
-        self._note(outcome, "search")
         if like.hypervariables:
-            outcome = self._with_hyperparameters(outcome)
+            outcome = self._best_of_places(like)
         else:
+            outcome = self._best_of_orders(like)
+            self._note(outcome, "search")
             admissible = self.plan.queue == "level" or self.plan.score != "inadmissible"  # a level search that has dropped nothing has seen every partition
             outcome.proven = admissible and outcome.complete and outcome.counts["dropped"] == 0
         if self.plan.refine and not outcome.proven and not self.stop():
             self._refine(outcome)
         return outcome
+
+    def _best_of_places(self, like: MixtureState) -> Outcome:
+        """Searches that begin at the prior's means of the hyper-parameters and, where clusters may look very different, at others."""
+        best: Outcome | None = None
+        for place in ({}, *self.model.family.places_to_search(self.model.encoded)):
+            if best is not None and self.stop():
+                best.complete = False
+                break
+            outcome = self._best_of_orders(self._empty_state({f"family.{name}": value for name, value in place.items()}) if place else like)
+            self._note(outcome, "search")
+            outcome = self._with_hyperparameters(outcome)
+            best = outcome if best is None or outcome.state.log_joint > best.state.log_joint else best
+        assert best is not None
+        return best
 
     def _note(self, outcome: Outcome, name: str) -> None:
         outcome.stages.append(Stage(name, outcome.state.log_joint, outcome.state.n_clusters, time.process_time() - self.began))

@@ -126,9 +126,9 @@ class Posterior:
         that do not), "adjusted_rand" (one minus the adjusted Rand index) or "nvi" (variation of information per joint entropy). Everything reported by default uses "vi".
 
         >>> import maitre as mt
-        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
+        >>> posterior = mt.sample([[0.0], [0.1], [0.2], [0.3], [9.0], [9.1], [9.2], [9.3]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
         >>> posterior.point_estimate()
-        array([0, 0, 1, 1])
+        array([0, 0, 0, 0, 1, 1, 1, 1])
         """
         return self._estimate(Loss(loss, parting, joining), max_draws, seed).labels.copy()
 
@@ -166,7 +166,7 @@ class Posterior:
         """Whether the chains agree and have run long enough: one sentence, and the numbers behind it.
 
         >>> import maitre as mt
-        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=200, burn_in=50, chains=2, seed=0, progress=False)
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], mt.families.NormalInverseGamma(), draws=200, burn_in=50, chains=2, seed=0, progress=False)
         >>> posterior.verdict().good
         True
         """
@@ -216,9 +216,9 @@ class Posterior:
         numbers with an interval that holds a share `level` of the draws.
 
         >>> import maitre as mt
-        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
+        >>> posterior = mt.sample([[0.0], [0.1], [0.2], [0.3], [9.0], [9.1], [9.2], [9.3]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
         >>> posterior.clusters()["size"].tolist()
-        [2, 2]
+        [4, 4]
         """
         return clusters(self, level, max_draws)
 
@@ -226,9 +226,9 @@ class Posterior:
         """A table with a row for each point: its cluster in the point estimate, how sure that is, the cluster it would be in otherwise, and how much of that sits with it.
 
         >>> import maitre as mt
-        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
+        >>> posterior = mt.sample([[0.0], [0.1], [0.2], [0.3], [9.0], [9.1], [9.2], [9.3]], draws=50, burn_in=50, chains=1, seed=0, progress=False)
         >>> posterior.assignments()["cluster"].tolist()
-        [0, 0, 1, 1]
+        [0, 0, 0, 0, 1, 1, 1, 1]
         """
         return assignments(self, max_draws)
 

@@ -76,7 +76,9 @@ class DistanceDependent(Prior):
 
         Without a decay it is exponential with the median distance to a candidate as its scale, which makes the prior invariant to the unit of length.
         """
-        distances = neighbour_distances(points, default_neighbours(np.shape(points)[0]) if k is None and radius is None else k, radius, metric)
+        if k is None and radius is None:
+            k = default_neighbours(len(points) if np.ndim(points) > 0 else 0)
+        distances = neighbour_distances(points, k, radius, metric)
         return cls(distances, Exponential(typical_distance(distances)) if decay is None else decay, concentration, sequential)
 
     def check_size(self, n: int) -> None:

@@ -20,7 +20,7 @@ class HierarchicalDirichletProcess(Prior):
 
     >>> import maitre as mt
     >>> mt.priors.HierarchicalDirichletProcess(top=1.0, group=mt.Gamma(2, 1))
-    HierarchicalDirichletProcess(top=1.0, group=Gamma(shape=2, rate=1))
+    HierarchicalDirichletProcess(top=1.0, group=Gamma(shape=2, rate=1), own=False)
     """
 
     top: Hyperparameter = Gamma(1.0, 1.0)

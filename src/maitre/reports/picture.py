@@ -123,7 +123,7 @@ def largest_first(labels: Any) -> list[Any]:
     [1, 0, 2]
     """
     names, sizes = np.unique(np.asarray(labels), return_counts=True)
-    return [names[k] for k in np.argsort(-sizes, kind="stable").tolist()]
+    return names[np.argsort(-sizes, kind="stable")].tolist()  # type: ignore[no-any-return]
 
 
 def _paint_data(axes: Axes, values: Any, clusters: Ints, labels: list[Any]) -> None:
