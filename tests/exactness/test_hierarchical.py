@@ -86,7 +86,7 @@ def test_a_scale_drawn_without_the_points_is_found():
     assert distance > 3.0 * expected, (distance, expected)
 
 
-@pytest.mark.parametrize("n_dimensions", [1, 2])
+@pytest.mark.parametrize("n_dimensions", [1, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("wrong", [False, True])
 def test_geweke(n_dimensions, wrong):
     scale = [1.0] if n_dimensions == 1 else [[1.0, 0.4], [0.4, 0.7]]

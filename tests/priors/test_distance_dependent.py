@@ -47,7 +47,7 @@ def test_points_on_one_place_are_neighbours_of_each_other_and_not_of_themselves(
 
 
 def test_one_point_has_no_neighbours():
-    posterior = mt.sample([[1.0]], prior=DistanceDependent.neighbours([[0.0]]), draws=3, burn_in=1, chains=1, progress=False)
+    posterior = mt.sample([[1.0]], mt.families.NormalInverseGamma(), prior=DistanceDependent.neighbours([[0.0]]), draws=3, burn_in=1, chains=1, progress=False)
     assert posterior.labels.tolist() == [[[0]] * 3]
 
 

@@ -44,7 +44,8 @@ class Parallel(Move):
     points that are redrawn by slices; left None, about 20,000 of them. `warm_up`: whether burn-in begins with subsamples.
 
     >>> import maitre as mt
-    >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.2]], moves="parallel", draws=20, burn_in=20, chains=1, progress=False)
+    >>> family = mt.families.KnownCovarianceGaussian(0.0, 10.0, 1.0)
+    >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.2]], family, moves="parallel", draws=20, burn_in=20, chains=1, progress=False)
     >>> posterior.exact
     True
     """
