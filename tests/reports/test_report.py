@@ -105,7 +105,7 @@ def test_in_a_browser(browser, tmp_path):
     assert browser.execute_script(SELECTED) == 0
     button.click()
     assert browser.execute_script(SELECTED) == 20
-    assert detail.text.startswith("Cluster 2: 20 points (33.3%)")
+    assert detail.text.startswith("Cluster 1: 20 points (33.3%)")
     button.click()
     assert browser.execute_script(SELECTED) == 0
     assert detail.text == ""

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from maitre.data.files import replacing
-from maitre.partitions.labels import numbered_by_size
 from maitre.posterior.posterior import Posterior
 from maitre.reports.picture import _shortened, paint_summary
 
@@ -110,7 +109,7 @@ def _row(row: Any, columns: list[str], names: Any) -> dict[str, Any]:
         elif f"{name} share" in names and row[name] is not None:
             cells[name] += f" ({row[f'{name} share']:.0%})"
     fixed = {"size": f"{int(row['size']):,}", "share": f"{row['share']:.1%}", "certainty": f"{row['certainty']:.0%}", "stability": f"{row['stability']:.0%}"}
-    return fixed | {"typical": str(int(row["typical"])), "columns": cells}
+    return fixed | {"cluster": int(row["cluster"]), "typical": str(int(row["typical"])), "columns": cells}
 
 
 def _value(value: Any) -> str:
@@ -151,5 +150,5 @@ def _picture(posterior: Posterior, values: Any) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "picture.png"
         similarity = posterior.similarity() if posterior.model.n <= 500 else None
-        paint_summary(file, shown, numbered_by_size(posterior.point_estimate()), posterior.n_clusters, posterior.log_joint, similarity)
+        paint_summary(file, shown, posterior.point_estimate(), posterior.n_clusters, posterior.log_joint, similarity)
         return base64.b64encode(file.read_bytes()).decode()

@@ -89,7 +89,8 @@ class Views:
 
         self.posterior, self.clusters = posterior, clusters
         self.shown = shown(posterior, clusters, values)
-        self.rank = np.empty(len(clusters), dtype=np.int64)  # from label to number, the largest first
+        self.labels = [int(label) for label in clusters["cluster"]]  # of the clusters, the largest first
+        self.rank = np.empty(len(clusters), dtype=np.int64)  # from label to place in that order
         self.rank[clusters["cluster"].to_numpy()] = np.arange(len(clusters))
         self.points = ColumnDataSource(self._points(assignments), name="points")
         self.bars = ColumnDataSource(self._bars(), name="clusters")
@@ -116,9 +117,9 @@ class Views:
             "x": self.shown.x,
             "y": self.shown.y,
             "row": self.shown.points,
-            "cluster": numbers + 1,
+            "cluster": some["cluster"].to_numpy(),
             "certainty": [f"{value:.0%}" for value in some["certainty"]],
-            "second": [f"{self.rank[k] + 1} ({share:.0%})" if k >= 0 else "none" for k, share in zip(second, some["second_certainty"], strict=True)],
+            "second": [f"{k} ({share:.0%})" if k >= 0 else "none" for k, share in zip(second, some["second_certainty"], strict=True)],
             "colour": [colour for colour, _ in looks],
             "marker": [marker for _, marker in looks],
             "alpha": 0.3 + 0.65 * some["certainty"].to_numpy(),
@@ -136,7 +137,7 @@ class Views:
         looks = [style(number) for number in range(len(table))]
         return {
             "number": np.arange(1, len(table) + 1),
-            "name": [str(number + 1) for number in range(len(table))],
+            "name": [str(label) for label in self.labels[: len(table)]],
             "size": table["size"],
             "share": [f"{share:.1%}" for share in table["share"]],
             "certainty": [f"{value:.0%}" for value in table["certainty"]],
@@ -218,7 +219,7 @@ class Views:
         from bokeh.models import HoverTool, Span, Whisker
 
         columns = list(self.profile.data["column"])
-        made = self._figure("Profile of cluster 1", max(180, 24 * len(columns) + 90), y_range=list(dict.fromkeys(columns))[::-1], tools="")
+        made = self._figure(f"Profile of cluster {self.labels[0]}", max(180, 24 * len(columns) + 90), y_range=list(dict.fromkeys(columns))[::-1], tools="")
         made.add_layout(Span(location=0, dimension="height", line_color="#8a8f98", line_dash="dashed"))
         made.add_layout(Whisker(base="column", upper="high", lower="low", source=self.profile, dimension="width", line_color="#8a8f98", level="underlay"))
         made.scatter(x="mean", y="column", source=self.profile, size=9, color=COLOURS[0], line_color="#33373d", name="means")
@@ -284,13 +285,13 @@ class Views:
             name: np.nan_to_num(part[:MAX_BARS]).tolist() for name, part in (("mean", self.shown.means), ("low", self.shown.low), ("high", self.shown.high))
         }
         figure = found.get("profile")
-        arguments = {"points": self.points, "profile": self.profile, "parts": parts, "title": None if figure is None else figure.title}
+        arguments = {"points": self.points, "profile": self.profile, "parts": parts, "labels": self.labels, "title": None if figure is None else figure.title}
         self.bars.selected.js_on_change("indices", CustomJS(args=arguments, code=_CHOOSE))
 
 
 _CHOOSE = """
 const chosen = cb_obj.indices;
-const wanted = new Set(chosen.map(i => i + 1));
+const wanted = new Set(chosen.map(i => labels[i]));
 const indices = [];
 const numbers = points.data["cluster"];
 for (let i = 0; i < numbers.length; i++) if (wanted.has(numbers[i])) indices.push(i);
@@ -298,7 +299,7 @@ points.selected.indices = indices;
 const k = chosen.length ? chosen[0] : 0;
 if (title !== null && k < parts.mean.length) {
     profile.data = {...profile.data, mean: parts.mean[k], low: parts.low[k], high: parts.high[k]};
-    title.text = `Profile of cluster ${k + 1}`;
+    title.text = `Profile of cluster ${labels[k]}`;
 }
 document.dispatchEvent(new CustomEvent("maitre-chosen", {detail: chosen.length ? k : -1}));
 """
