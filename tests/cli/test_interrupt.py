@@ -111,7 +111,10 @@ run(sys.argv[2:])
 
 @pytest.mark.parametrize(
     "command",
-    [["fit", *FAST, "--draws", "2000000"], pytest.param(["search", "--family", "NormalInverseGamma", "--rounds", "100000000"], marks=pytest.mark.long)],
+    [
+        ["fit", *FAST, "--family", "NormalInverseGamma", "--draws", "2000000"],
+        pytest.param(["search", "--family", "NormalInverseGamma", "--rounds", "100000000"], marks=pytest.mark.long),
+    ],
 )
 def test_impatient_presses_keep_the_results(command):
     """Three presses within a second: the first stops the run, the others come while it ends or while results are written."""
@@ -119,7 +122,7 @@ def test_impatient_presses_keep_the_results(command):
         [sys.executable, "-c", PRESSES, "3", command[0], "points.csv", *command[1:], "--out", "answer"], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert "stopped early" in done.stdout
+    assert "stopped early" in done.stdout or "burn-in was stopped" in done.stdout  # where kernels had to be compiled first
     assert {*ANSWERS, "COMMIT.json"} <= set(os.listdir("answer"))
 
 

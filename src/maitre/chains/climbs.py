@@ -7,6 +7,7 @@ So clusters are searched for under several expectations, and from each clusterin
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from threading import Event
 from typing import Any
@@ -38,6 +39,8 @@ def climbed(model: Model, sweep: Move, k_means: Callable[[Model, int, RngState],
     for state in _states(part, sweep, k_means, rng):
         if best is not None and stop is not None and stop.is_set():
             break
+        if not math.isfinite(state.log_joint):  # more clusters than the prior allows
+            continue
         _climb(state, sweep, rng)
         best = state if best is None or state.log_joint > best.log_joint else best
     assert best is not None
