@@ -210,5 +210,10 @@ def test_chains_against_enumeration(request, move, family, rankings, prior):
     posterior = mt.sample(rankings, family=family, prior=prior, moves=[move], draws=draws, burn_in=200, chains=1, seed=2, init="one", progress=False)
     found, expected = compare_with_enumeration(exact, posterior.labels[0])
     assert found < 2 * expected
+    if hasattr(prior, "concentration"):  # as if new clusters had twice their weight
+        wrong, expected = compare_with_enumeration(
+            enumerated_partitions(prior.at({"concentration": 2.0 * prior.concentration}), rankings, evidence), posterior.labels[0]
+        )
+        assert wrong > 2 * expected
     if draws == 60_000:
         assert found < 0.015
