@@ -18,6 +18,7 @@ from maitre.posterior.commits import COMMIT
 from maitre.posterior.estimates import CredibleBall, credible_ball, estimate, some_draws
 from maitre.posterior.exchange import as_arviz
 from maitre.posterior.imputation import imputed
+from maitre.posterior.leave_one_out import LeftOut, leave_one_out
 from maitre.posterior.saving import save
 from maitre.posterior.story import story
 from maitre.posterior.tables import assignments, clusters
@@ -195,6 +196,16 @@ class Posterior:
     def log_density(self, new: Any, max_draws: int = 200, distances: Any = None) -> Floats:
         """log p(x_new | data) of each new point: the predictive density averaged over draws."""
         return prediction.predict(self, new, max_draws, distances)[1]
+
+    def leave_one_out(self, max_draws: int = 1000) -> LeftOut:
+        """log p(x_i | the other points) of every point, from these draws alone (Pareto-smoothed importance sampling), with a sign of how far that can be trusted.
+
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], mt.families.NormalInverseGamma(), draws=200, burn_in=50, chains=2, seed=0, progress=False)
+        >>> posterior.leave_one_out().log_density.shape
+        (4,)
+        """
+        return leave_one_out(self, max_draws)
 
     def certainty(self, reference: Ints | None = None, max_draws: int = 200) -> Floats:
         """For each point the share of its mates in a partition (by default the point estimate) that sit with it, averaged over draws; for one without mates, how often it is alone."""
