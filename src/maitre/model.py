@@ -12,7 +12,7 @@ import numpy as np
 from maitre.data.blocks import Blocks
 from maitre.data.columns import Column, TypedRows, columns_of, with_types
 from maitre.data.rows import BlockRows, Rows, as_data
-from maitre.families import RANKINGS
+from maitre.families import LATENT, RANKINGS
 from maitre.families import REGISTRY as FAMILIES
 from maitre.families.auto import choose_family, with_sampled_scale
 from maitre.families.base import Family
@@ -129,12 +129,12 @@ def as_family(family: Family | str | None, data: Rows) -> Family:
         return family
     if is_open(family):
         return choose_family(data)
-    if isinstance(family, str) and family in RANKINGS:
-        return RANKINGS[family]()
+    if isinstance(family, str) and family in RANKINGS | LATENT:
+        return (RANKINGS | LATENT)[family]()
     if isinstance(family, str) and family in FAMILIES and family != "Product":
         return with_sampled_scale(FAMILIES[family]())
     raise ValueError(
-        f"unknown family {family!r}; expected 'auto', one of {', '.join(name for name in FAMILIES if name != 'Product')}, or an object such as mt.families.NormalInverseGamma()"
+        f"unknown family {family!r}; expected 'auto', one of {', '.join(name for name in [*FAMILIES, *LATENT] if name != 'Product')}, or an object such as mt.families.NormalInverseGamma()"
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from maitre.families.base import completes_points
 from maitre.model import Model
 from maitre.moves.base import Move
 from maitre.numerics.arrays import Ints
@@ -48,7 +49,7 @@ def climbed(model: Model, sweep: Move, k_means: Callable[[Model, int, RngState],
         return best
     labels = np.full(model.n, -1)
     labels[some] = best.canonical_labels()
-    values = {name: value for name, value in best.hypervariables.items() if not name.endswith("missing")}
+    values = {name: value for name, value in best.hypervariables.items() if not completes_points(name)}
     return _completed(model, labels, values, sweep, rng)
 
 

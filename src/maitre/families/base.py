@@ -23,6 +23,15 @@ from maitre.numerics.distributions import Parametrised
 LOWEST_SCALE = 1e-12  # priors of scales are cut off here: with repeated points or a constant column the likelihood alone would send a scale to zero
 
 
+def completes_points(name: str) -> bool:
+    """Whether an array that is sampled says something about points that was not observed: such arrays change the encoded points (`Family.completed`) and belong to these alone.
+
+    >>> completes_points("0.missing"), completes_points("shared")
+    (True, False)
+    """
+    return name.rpartition(".")[2] in ("missing", "weights")
+
+
 @dataclass(frozen=True)
 class Example:
     """A family with all its hyper-parameters and a handful of points: what contract and exactness tests run on."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from maitre.families.base import ConjugateFamily
+from maitre.families.base import ConjugateFamily, completes_points
 from maitre.families.statistics import log_predictive_all, log_predictive_without
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
@@ -90,8 +90,8 @@ def leave_one_out(posterior: Posterior, max_draws: int) -> LeftOut:
         if posterior.state is not MixtureState
         else f"the closed marginals that {type(model.family).__name__} does not have"
         if not isinstance(model.family, ConjugateFamily)
-        else "data with missing values that are sampled"
-        if any(name.endswith("missing") for name in model.family.arrays(model.encoded))
+        else "points of which something is sampled"
+        if any(completes_points(name) for name in model.family.arrays(model.encoded))
         else "data that stay on disk"
         if not model.in_memory
         else "less than two points"

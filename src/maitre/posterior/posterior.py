@@ -11,6 +11,7 @@ import numpy as np
 from maitre.model import Model
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.wording import counted
 from maitre.partitions.labels import canonical
 from maitre.partitions.losses import Loss
 from maitre.posterior import prediction
@@ -59,9 +60,8 @@ class Posterior:
     def __repr__(self) -> str:
         chains, draws = self.log_joint.shape
         probable = sorted(self.k_probabilities().items(), key=lambda item: -item[1])[:3]
-        counted = [f"{count:,} {word}{'s' * (count != 1)}" for count, word in ((self.model.n, "point"), (chains, "chain"), (draws, "draw"))]
         lines = [
-            f"{type(self).__name__}: {counted[0]}, {counted[1]} × {counted[2]}",
+            f"{type(self).__name__}: {counted(self.model.n, 'point')}, {counted(chains, 'chain')} × {counted(draws, 'draw')}",
             "number of clusters: " + ", ".join(f"{k} ({p:.0%})" for k, p in probable),
             f"family: {self.model.family.in_one_line()}",
             f"prior: {self.model.prior.in_one_line()}",
@@ -304,7 +304,7 @@ class Posterior:
     def summary(self) -> str:
         """A few lines to read: the clusters to report, the posterior of K, whether the chains agree."""
         chains, draws = self.log_joint.shape
-        lines = [f"{self.model.n} points, {chains} chain{'s' * (chains != 1)} × {draws} draws"]
+        lines = [f"{counted(self.model.n, 'point')}, {counted(chains, 'chain')} × {counted(draws, 'draw')}"]
         lines.extend([f"family: {self.model.family.in_one_line()}", *([self.model.choice] if self.model.choice else [])])
         lines.extend([f"prior: {self.model.prior.in_one_line()}", self.story(), self.verdict().sentence])
         for name, row in self.diagnostics().items():

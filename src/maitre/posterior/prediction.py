@@ -88,8 +88,16 @@ def _with_explicit_parameters(state: Any, encoded: Any, n_new: int, rng: RngStat
 
 def rows_with_gaps(encoded: Any) -> Ints:
     """Encoded points of which something is missing that the kernels do not know how to skip."""
-    x = encoded.get("x") if isinstance(encoded, dict) else None
-    return np.flatnonzero(np.isnan(x).any(axis=1)) if x is not None and x.ndim == 2 and x.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
+    gaps = [
+        np.isnan(encoded[name]).reshape(len(encoded[name]), -1).any(axis=1)
+        for name in ("x", "weight")
+        if isinstance(encoded, dict) and _is_real(encoded.get(name))
+    ]
+    return np.flatnonzero(np.any(gaps, axis=0)) if gaps else np.zeros(0, dtype=np.int64)
+
+
+def _is_real(array: Any) -> bool:
+    return array is not None and array.dtype.kind == "f" and array.ndim > 0
 
 
 class Draw(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maitre.engines.base import SERIAL, Engine
+from maitre.families.base import completes_points
 from maitre.families.slots import declares_roles, with_points
 from maitre.families.statistics import clear, derive, gather, log_marginal, log_predictive_all, merge, settle, supports
 from maitre.model import Model
@@ -90,7 +91,7 @@ class ClusterState(State):
         self._array_names = tuple(model.family.arrays(model.encoded))
         arrays = self._arrays_of(values)
         self.encoded = model.family.completed(model.encoded, arrays)
-        self._missing = {name: value for name, value in arrays.items() if name.endswith("missing")}
+        self._missing = {name: value for name, value in arrays.items() if completes_points(name)}
         self.family = model.family.at_prior_means().at(
             {name: value for name, value in arrays.items() if name not in self._missing} | _named(values, model.family.hyperpriors(), "family.")
         )
