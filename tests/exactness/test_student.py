@@ -9,7 +9,7 @@ from scipy import stats
 import maitre as mt
 from maitre.families import HierarchicalStudent as Student
 from maitre.model import Model
-from maitre.moves import FamilyHyperparameters, Gibbs
+from maitre.moves import FamilyHyperparameters, Gibbs, Reweigh, resolve
 from maitre.numerics.rng import stream
 from maitre.partitions.enumeration import all_partitions
 from maitre.priors import DirichletProcess
@@ -116,10 +116,23 @@ def drawn(move, n_draws):
     return labels
 
 
-def test_the_partition_has_the_law_with_the_weights_integrated_out():
-    exact = enumerated()
-    distance, expected = compare_with_enumeration(exact, drawn(FamilyHyperparameters(), 6000))
+class _WithoutJacobian(Reweigh):
+    """A wrong move: the random walk counts as one of the weight itself, which favours large weights."""
+
+    def step(self, state, rng):
+        report = super().step(state, rng)
+        state.set_family({"weights": state.arrays["weights"] * np.exp(0.5 * np.random.default_rng(int(rng[0] % 2**32)).normal(size=state.model.n))})
+        return report
+
+
+@pytest.mark.parametrize("move", [FamilyHyperparameters(), Reweigh()])
+def test_the_partition_has_the_law_with_the_weights_integrated_out(move):
+    distance, expected = compare_with_enumeration(enumerated(), drawn(move, 6000))
     assert distance < 2.0 * expected, (distance, expected)
+
+
+def test_weights_without_their_points_are_found():
+    exact = enumerated()
     distance, expected = compare_with_enumeration(exact, drawn(_WithoutDistances(), 3000))
     assert distance > 3.0 * expected, (distance, expected)
 
@@ -130,13 +143,15 @@ def test_the_partition_has_the_law_with_the_weights_integrated_out():
 def test_geweke(n_dimensions, wrong):
     family = Student(mean=0.0, kappa=mt.Gamma(3, 6), freedom=mt.LogUniform(2.0, 30.0), scale=np.eye(n_dimensions), tails=mt.LogUniform(2.0, 20.0))
     model = Model.of(np.zeros((4, n_dimensions)), family, DirichletProcess(1.0))
-    moves = [Gibbs(), _WithoutDistances() if wrong else FamilyHyperparameters()]
+    composed = resolve("gibbs", model)
+    composed.freeze()
+    moves = [composed, *([_WithoutDistances()] if wrong else [])]
 
     def step(state, rng):
         for move in moves:
             move.step(state, rng)
 
-    found = geweke(model, step, 500 if wrong else 2000)
+    found = geweke(model, step, 500 if wrong else 8000)
     assert (max(map(abs, found.values())) < 4.0) != wrong, found
 
 

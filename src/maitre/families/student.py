@@ -44,6 +44,7 @@ from maitre.numerics.linear import as_covariance, cholesky_in_place, cholesky_up
 from maitre.numerics.rng import normal
 
 _LOG_PI = math.log(math.pi)
+_TYPICAL_TAILS = 4.0
 _LEAST_LOG_WEIGHT = -20.0  # beyond which the weight of a new point is not looked for
 
 
@@ -328,7 +329,10 @@ class HierarchicalStudent(HierarchicalNormalInverseWishart):
         return {**encoded, "weight": np.asarray(values["weights"])}
 
     def arrays_at_prior_means(self, encoded: Any) -> dict[str, Any]:
-        return super().arrays_at_prior_means(encoded) | {"weights": np.ones(len(encoded["x"]))}
+        """Weights as they would be in one cluster of all points: a point far out that starts with a weight of one leaves its cluster and hardly finds back."""
+        x = encoded["x"]
+        distances = (x * np.linalg.solve(self.correlations(x.shape[1]), x.T).T).sum(axis=1)
+        return super().arrays_at_prior_means(encoded) | {"weights": (_TYPICAL_TAILS + x.shape[1]) / (_TYPICAL_TAILS + distances)}
 
     def arrays_from_prior(self, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
         half = 0.5 * float(self.tails)  # type: ignore[arg-type]

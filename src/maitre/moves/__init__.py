@@ -20,6 +20,7 @@ from maitre.moves.parallel import Parallel
 from maitre.moves.permutation import Permutation
 from maitre.moves.plackett_luce import Worths
 from maitre.moves.registry import REGISTRY, as_move, check_move, named_moves
+from maitre.moves.reweigh import Reweigh
 from maitre.moves.split_merge import SplitMerge
 from maitre.moves.superclusters import Superclusters
 from maitre.moves.tables import Tables
@@ -52,6 +53,7 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
         raise ValueError(f"{alone!r} remembers where the clusters are and cannot share a chain with moves that change them: use it alone")
     if parts and issubclass(parts[0].state, ClusterState) and not parts[0].state.OWN_HYPERPARAMETERS:
         always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() else []
+        always += [Reweigh()] if lacking(Reweigh, model) is None and issubclass(parts[0].state, Reweigh.state) else []
         always += [FamilyHyperparameters()] if model.family.hyperpriors() or model.family.arrays(model.encoded) else []
     else:
         always = []
@@ -90,6 +92,7 @@ __all__ = [
     "Permutation",
     "PriorHyperparameters",
     "Report",
+    "Reweigh",
     "SplitMerge",
     "Superclusters",
     "Tables",

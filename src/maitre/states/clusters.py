@@ -165,6 +165,12 @@ class ClusterState(State):
         other = self.family.allocate(encoded, 1)  # of a family that does not say which of its fields are points: those that came in as such
         return self.statistics._replace(**{name: value for name, value in other._asdict().items() if any(value is array for array in _arrays(encoded))})
 
+    def replace_points(self, values: dict[str, Any]) -> None:
+        """Arrays that complete the points, in place of those there are; the caller sees to the statistics of the slots."""
+        self._missing |= values
+        self.encoded = self.family.completed(self.model.encoded, self._missing)
+        self.statistics = with_points(self.statistics, self.encoded)
+
     # -- probabilities --------------------------------------------------------------------------------------------------------------------
 
     @abstractmethod
