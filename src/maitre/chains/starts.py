@@ -151,8 +151,8 @@ def start(model: Model, init: Any, rng: RngState, kind: type[State] | None = Non
     kind = kind or state_for(model.prior)
     if not (isinstance(init, str) and init == "auto"):
         return seated(model, initial_labels(init, model, rng), rng, kind)
-    if kind is MixtureState and model.in_memory and model.family.places_to_search(model.encoded):
-        return climbed(model, _sweep(model, kind), _k_means, rng, stop)
+    if kind is MixtureState and model.in_memory and model.family.climbs():
+        return climbed(model, _sweep(model, kind), rng, stop)
     starts = starts or kind.STARTS
     sweep = _sweep(model, kind) if kind is state_for(model.prior) and len(starts) > 1 else None
     candidates: list[State] = []

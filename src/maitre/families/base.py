@@ -123,6 +123,10 @@ class Family(Parametrised, ABC):
         """Where they start from."""
         return {}
 
+    def arrays_to_start_from(self, encoded: Any, vectors: Floats) -> dict[str, Any]:
+        """Better places for some of them, found from the points as vectors."""
+        return {}
+
     def arrays_from_prior(self, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
         """A draw of them from their prior."""
         return {}
@@ -134,6 +138,10 @@ class Family(Parametrised, ABC):
     def arrays_redrawn(self, statistics: Any, slots: Ints, labels: Any, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
         """A draw that leaves their conditional law invariant, given the clusters in these slots and the slot of each point; `encoded` are the points as they were given."""
         return {}
+
+    def climbs(self) -> bool:
+        """Whether chains begin with climbs from clusterings by distance (`maitre.chains.climbs`)."""
+        return False
 
     def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
         """Values of hyper-parameters and arrays at which a search may find clusters that chains do not."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from maitre.model import Model
 from maitre.moves.auxiliary import Auxiliary
 from maitre.moves.base import ABILITIES, Move, Report, lacking
@@ -29,6 +31,8 @@ from maitre.states.base import State
 from maitre.states.clusters import ClusterState
 from maitre.states.mixture import MANY_POINTS
 
+_VISITS, _MOST_SWEEPS = 1000, 5  # to points, before hyper-parameters are drawn again: over few points a sweep is over before these are
+
 REGISTRY.update(
     {
         move.name: move
@@ -41,7 +45,7 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     """The moves named by a string such as "gibbs+auxiliary", or given as objects, with the hyper-parameter moves that the model calls for.
 
     Named moves share the work evenly. With "auto", the state's own choice, the first does as much as all others together: they find clusters in burn-in, and it then
-    does most of the mixing. Everything a move requires of the model is checked here.
+    does most of the mixing; over few points it makes several sweeps in an iteration. Everything a move requires of the model is checked here.
     """
     automatic = isinstance(moves, str) and moves.strip() == "auto"
     parts = named_moves(state_for(model.prior).auto_moves(model) if automatic else moves)
@@ -57,7 +61,8 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
         always += [FamilyHyperparameters()] if model.family.hyperpriors() or model.family.arrays(model.encoded) else []
     else:
         always = []
-    composed = Composed(parts, always, 1.0 / max(1, len(parts) - 1) if automatic else 1.0)
+    several = automatic and always and isinstance(parts[0], Gibbs)
+    composed = Composed(parts, always, 1.0 / max(1, len(parts) - 1) if automatic else 1.0, int(np.clip(_VISITS // model.n, 1, _MOST_SWEEPS)) if several else 1)
     for move in (*composed.shared, *composed.always):
         check_move(move, model)
     return composed
