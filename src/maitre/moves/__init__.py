@@ -16,6 +16,7 @@ from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
 from maitre.moves.links import Links
 from maitre.moves.mallows import Mallows
+from maitre.moves.meila_chen import BetaGibbs, SliceGibbs
 from maitre.moves.parallel import Parallel
 from maitre.moves.permutation import Permutation
 from maitre.moves.plackett_luce import Worths
@@ -31,7 +32,11 @@ from maitre.states.mixture import MANY_POINTS
 REGISTRY.update(
     {
         move.name: move
-        for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct, Documents, Tables, Mallows, Worths)
+        for move in (
+            *(Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel),
+            *(Links, ExplicitLinks, Direct, Documents, Tables),
+            *(Mallows, SliceGibbs, BetaGibbs, Worths),
+        )
     }
 )
 
@@ -77,6 +82,7 @@ __all__ = [
     "ABILITIES",
     "REGISTRY",
     "Auxiliary",
+    "BetaGibbs",
     "Composed",
     "Direct",
     "Documents",
@@ -90,6 +96,7 @@ __all__ = [
     "Permutation",
     "PriorHyperparameters",
     "Report",
+    "SliceGibbs",
     "SplitMerge",
     "Superclusters",
     "Tables",
