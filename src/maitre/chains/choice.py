@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from maitre.chains.rankings import better_model
 from maitre.chains.starts import start
+from maitre.data.rankings import Rankings
 from maitre.data.rows import Rows
 from maitre.families.auto import WIDE, independent_columns
 from maitre.families.base import Family
 from maitre.families.hierarchical import HierarchicalNormalInverseWishart, shrinkage
-from maitre.model import Model
+from maitre.model import Model, is_open
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import stream
@@ -42,6 +44,8 @@ def assembled(
     >>> type(assembled(np.random.default_rng(0).normal(size=(30, 2))).family).__name__
     'HierarchicalNormalInverseWishart'
     """
+    if isinstance(data, Rankings) and is_open(family):
+        return better_model(data, prior)
     model = Model.of(data, family, prior, on_disk=on_disk, types=types)
     chosen = family is None or (isinstance(family, str) and family == "auto")
     if isinstance(data, Model) or not chosen or not isinstance(model.data, Rows):

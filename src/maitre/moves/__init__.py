@@ -18,6 +18,7 @@ from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
 from maitre.moves.links import Links
 from maitre.moves.mallows import Mallows
+from maitre.moves.meila_chen import BetaGibbs, SliceGibbs
 from maitre.moves.parallel import Parallel
 from maitre.moves.permutation import Permutation
 from maitre.moves.plackett_luce import Worths
@@ -36,7 +37,11 @@ _VISITS, _MOST_SWEEPS = 1000, 5  # to points, before hyper-parameters are drawn 
 REGISTRY.update(
     {
         move.name: move
-        for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct, Documents, Tables, Mallows, Worths)
+        for move in (
+            *(Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel),
+            *(Links, ExplicitLinks, Direct, Documents, Tables),
+            *(Mallows, SliceGibbs, BetaGibbs, Worths),
+        )
     }
 )
 
@@ -84,6 +89,7 @@ __all__ = [
     "ABILITIES",
     "REGISTRY",
     "Auxiliary",
+    "BetaGibbs",
     "Composed",
     "Direct",
     "Documents",
@@ -98,6 +104,7 @@ __all__ = [
     "PriorHyperparameters",
     "Report",
     "Reweigh",
+    "SliceGibbs",
     "SplitMerge",
     "Superclusters",
     "Tables",
