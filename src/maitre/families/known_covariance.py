@@ -456,6 +456,7 @@ class KnownCovarianceGaussian(ConjugateFamily):
 
     statistics = KnownCovarianceStatistics
     STREAMS = True
+    EXTRA_BYTES = 16
     MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("prior_scale", "covariance_scale")
     NOT_SAMPLED = ("mean", "prior_covariance", "covariance")

@@ -443,7 +443,7 @@ class LabelStep:
         if explicit.coefficients is None:
             explicit.coefficients = np.zeros((self.n_coefficients, len(explicit.log_weights)))
             state.run(fill_coefficients, np.flatnonzero(np.isfinite(explicit.log_weights)), explicit.theta, explicit.coefficients)
-        a, log_weights = explicit.coefficients[:, slots], explicit.log_weights[slots]
+        a, log_weights = np.ascontiguousarray(explicit.coefficients[:, slots]), explicit.log_weights[slots]
         coefficients = np.vstack([a, np.zeros_like(log_weights) if slicing else log_weights])  # the last feature of every point is 1
         largest = np.abs(coefficients).max(axis=1, initial=0.0).astype(np.float32)
         singles: Singles = np.zeros((in_tiles(len(slots)), len(coefficients)), dtype=np.float32)
