@@ -52,6 +52,7 @@ class Family(Parametrised, ABC):
     SKIPS_MISSING: ClassVar[bool] = False  # columns are independent within a cluster, and `validate(data, missing=True)` allows missing entries
 
     STREAMS: ClassVar[bool] = False  # points can be validated and encoded block by block, from `maitre.data.blocks.Blocks`
+    EXTRA_BYTES: ClassVar[int] = 0  # that an encoded point takes beyond those of its numbers, if it streams
 
     @abstractmethod
     def validate(self, data: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from numba.extending import register_jitable
 from scipy import linalg
 
-from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
+from maitre.data.validation import column_means, column_variances, dense_matrix, in_units
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
 from maitre.families.statistics import add, clear, derive, refresh
@@ -584,11 +584,9 @@ class NormalInverseWishart(ConjugateFamily):
         if self.nu is None or self.nu <= n_dimensions - 1:
             raise ValueError(f"NormalInverseWishart: nu is {self.nu}; with {n_dimensions} columns it must be above {n_dimensions - 1}")
         factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
-        mean, z = numbers_of_columns("NormalInverseWishart: mean", self.mean, n_dimensions), np.empty_like(x)
+        mean = numbers_of_columns("NormalInverseWishart: mean", self.mean, n_dimensions)
         transform = linalg.solve_triangular(factor, np.eye(n_dimensions), lower=True).T
-        for rows in row_blocks(x):
-            z[rows] = within_range((x[rows] - mean) @ transform)
-        return {"x": z, "log_jacobian": -float(np.sum(np.log(np.diag(factor))))}
+        return {"x": in_units(x, mean, transform), "log_jacobian": -float(np.sum(np.log(np.diag(factor))))}
 
     def absorb_cost(self, encoded: dict[str, Any]) -> int:
         return int(4 + encoded["x"].shape[1] // 4)  # a factor is updated where a sweep only solves with it
