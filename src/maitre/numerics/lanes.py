@@ -83,7 +83,11 @@ def _tile_of(n_rows: int, absolute: bool) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         number, index, n_parts = ir.FloatType(), ir.IntType(64), PANEL // _VECTOR
         vector = ir.VectorType(number, _VECTOR)
-        undefined, zero, first = ir.Constant(vector, ir.Undefined), ir.Constant(vector, [0.0] * _VECTOR), ir.Constant(ir.VectorType(ir.IntType(32), _VECTOR), None)
+        undefined, zero, first = (
+            ir.Constant(vector, ir.Undefined),
+            ir.Constant(vector, [0.0] * _VECTOR),
+            ir.Constant(ir.VectorType(ir.IntType(32), _VECTOR), None),
+        )
         multiply_add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{_VECTOR}f32")
         size_of = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector]), f"llvm.fabs.v{_VECTOR}f32")
         count = args[2]
