@@ -7,6 +7,8 @@ import pytest
 from scipy import stats
 
 import maitre as mt
+from maitre.chains.choice import assembled
+from maitre.chains.tails import degrees_of_freedom
 from maitre.families import HierarchicalStudent as Student
 from maitre.model import Model
 from maitre.moves import FamilyHyperparameters, Gibbs, Reweigh, resolve
@@ -116,15 +118,6 @@ def drawn(move, n_draws):
     return labels
 
 
-class _WithoutJacobian(Reweigh):
-    """A wrong move: the random walk counts as one of the weight itself, which favours large weights."""
-
-    def step(self, state, rng):
-        report = super().step(state, rng)
-        state.set_family({"weights": state.arrays["weights"] * np.exp(0.5 * np.random.default_rng(int(rng[0] % 2**32)).normal(size=state.model.n))})
-        return report
-
-
 @pytest.mark.parametrize("move", [FamilyHyperparameters(), Reweigh()])
 def test_the_partition_has_the_law_with_the_weights_integrated_out(move):
     distance, expected = compare_with_enumeration(enumerated(), drawn(move, 6000))
@@ -182,3 +175,15 @@ def test_noise_with_heavy_tails_is_one_cluster_and_runs_resume(tmp_path):
     for name in ("labels", "family.weights", "family.tails", "log_joint"):
         np.testing.assert_array_equal(np.asarray(resumed.draws[name]), np.asarray(whole.draws[name]), err_msg=name)
     assert np.isfinite(whole.log_density([[0.0] * 4, [50.0] * 4])).all()
+
+
+def test_heavy_tails_are_noticed_and_chosen():
+    rng = np.random.default_rng(2)
+    x, labels = np.concatenate([rng.normal(size=(150, 2)), rng.normal(size=(100, 2)) + 8.0]), (np.arange(250) >= 150).astype(int)
+    heavy = x[:150] / np.sqrt(rng.chisquare(3, (150, 1)) / 3.0)
+    assert degrees_of_freedom(x, labels) > 10.0
+    assert degrees_of_freedom(heavy, labels[:150]) < 5.0
+    assert type(assembled(x).family).__name__ == "HierarchicalNormalInverseWishart"
+    model = assembled(heavy)
+    assert type(model.family).__name__ == "HierarchicalStudent"
+    assert "heavy tails predict better" in model.choice

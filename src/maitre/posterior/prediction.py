@@ -100,6 +100,17 @@ def _is_real(array: Any) -> bool:
     return array is not None and array.dtype.kind == "f" and array.ndim > 0
 
 
+def log_densities_given(state: Any, encoded: Any, n_new: int) -> Floats:
+    """log p(x | the clusters of one committed state) of each encoded new point."""
+    log_prior, n_slots = state.log_weights_of_a_new_point()[None], state.n_clusters + 1
+    by_hand = rows_with_gaps(encoded)
+    if len(by_hand) == n_new:
+        return np.asarray(logsumexp(log_prior + state.family.log_predictive_with_gaps(state.reading(encoded), by_hand, n_slots), axis=1))
+    highest, totals = np.full(n_new, -np.inf), np.zeros((n_new, 1))
+    score_new(state.reading(encoded), log_prior, np.ones((n_slots, 1)), np.zeros(n_slots), highest, totals)
+    return np.asarray(highest + np.log(totals[:, 0]))
+
+
 class Draw(NamedTuple):
     """A draw as predictions need it: its state, and where the members of its clusters are in the reported partition."""
 
