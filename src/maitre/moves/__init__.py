@@ -25,7 +25,7 @@ from maitre.moves.superclusters import Superclusters
 from maitre.moves.tables import Tables
 from maitre.states import state_for
 from maitre.states.base import State
-from maitre.states.clusters import ClusterState
+from maitre.states.clusters import HyperparameterState
 from maitre.states.mixture import MANY_POINTS
 
 REGISTRY.update(
@@ -50,7 +50,7 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     alone = next((move for move in parts if move.alone), None)
     if alone is not None and len(parts) > 1:
         raise ValueError(f"{alone!r} remembers where the clusters are and cannot share a chain with moves that change them: use it alone")
-    if parts and issubclass(parts[0].state, ClusterState) and not parts[0].state.OWN_HYPERPARAMETERS:
+    if parts and issubclass(parts[0].state, HyperparameterState):
         always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() else []
         always += [FamilyHyperparameters()] if model.family.hyperpriors() or model.family.arrays(model.encoded) else []
     else:
