@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import maitre as mt
+from maitre.data.groups import GroupedRows
 from maitre.numerics.rng import stream
 from maitre.posterior.documents import log_estimates
 
@@ -144,8 +145,10 @@ def test_labels_that_were_not_kept_are_an_error(corpus):
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        ([[1.5, 2.0]], "word 0 in document 0 is"),
-        ([[1, 0], [0, -2]], "word 1 in document 1 is"),
+        ([[1.5, 2.0]], "word 0 in document 0 is 1.5;"),
+        ([[1, 0], [0, -2]], "word 1 in document 1 is -2;"),
+        (sparse.csr_matrix(([1, 1], [0, 7], [0, 1, 2]), shape=(2, 3)), "document 1 has the word 7, which is out of range"),
+        ([[10**12, 1]], "are these counts"),
         (np.empty((3, 0)), "vocabulary is empty"),
         (np.zeros((3, 4)), "no words in any document"),
         (([[1.0], [2.0]], ["a"]), "one group per point"),
@@ -154,6 +157,11 @@ def test_labels_that_were_not_kept_are_an_error(corpus):
 def test_input_that_is_no_corpus_is_an_error(groups, message):
     with pytest.raises(ValueError, match=message):
         mt.sample_groups(groups, draws=2, burn_in=2, progress=False)
+
+
+def test_names_of_another_number_are_an_error():
+    with pytest.raises(ValueError, match="vocabulary has 1 entries for counts of 2 words"):
+        GroupedRows.of_counts([[1, 2]], vocabulary=["ant"])
 
 
 def test_documents_of_another_vocabulary_are_an_error(hdp):

@@ -29,7 +29,7 @@ from maitre.moves.superclusters import Superclusters
 from maitre.moves.tables import Tables
 from maitre.states import state_for
 from maitre.states.base import State
-from maitre.states.clusters import ClusterState
+from maitre.states.clusters import HyperparameterState
 from maitre.states.mixture import MANY_POINTS
 
 _VISITS, _MOST_SWEEPS = 1000, 5  # to points, before hyper-parameters are drawn again: over few points a sweep is over before these are
@@ -60,7 +60,7 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     alone = next((move for move in parts if move.alone), None)
     if alone is not None and len(parts) > 1:
         raise ValueError(f"{alone!r} remembers where the clusters are and cannot share a chain with moves that change them: use it alone")
-    if parts and issubclass(parts[0].state, ClusterState) and not parts[0].state.OWN_HYPERPARAMETERS:
+    if parts and issubclass(parts[0].state, HyperparameterState):
         always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() else []
         always += [Reweigh()] if lacking(Reweigh, model) is None and issubclass(parts[0].state, Reweigh.state) else []
         always += [FamilyHyperparameters()] if model.family.hyperpriors() or model.family.arrays(model.encoded) else []

@@ -113,10 +113,12 @@ class GroupPosterior(Posterior):
     def weights(self, chain: int, draw: int) -> Floats:
         """(groups, K + 1): the expected share of each cluster in each group and, last, of clusters not seen."""
         shares, gammas = self.shares(chain, draw), self.group_concentrations(chain, draw)
-        counts = np.zeros((self.n_groups, len(shares)))
-        counts[:, :-1] = self.group_counts(chain, draw).toarray()
-        counts += gammas[:, None] * shares
-        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+        counts = self.group_counts(chain, draw)
+        weights = sparse.csr_matrix((counts.data.astype(np.float64), counts.indices, counts.indptr), (self.n_groups, len(shares))).toarray()
+        for row, gamma in zip(weights, gammas, strict=True):  # one after the other: a table of all groups is large
+            row += gamma * shares
+            row /= row.sum()
+        return np.asarray(weights)
 
     def _cells(self, name: str, chain: int, draw: int, shape: tuple[int, int], width: int) -> sparse.csr_matrix:
         cells, counts = np.asarray(self.draws[f"{name}_cells"][chain, draw]), np.asarray(self.draws[f"{name}_counts"][chain, draw])

@@ -73,7 +73,6 @@ class ClusterState(State):
     """Statistics, hyper-parameters and log joint of points in clusters."""
 
     PRIOR: ClassVar[type[Prior]] = Prior
-    OWN_HYPERPARAMETERS: ClassVar[bool] = False  # the moves of the state draw hyper-parameters themselves
 
     statistics: Any
     labels: Slots  # the slot of every point, −1 without a seat
@@ -181,14 +180,6 @@ class ClusterState(State):
     def log_prior_of_partition(self) -> float:
         """The log prior of what the state holds beside hyper-parameters, at their present values."""
 
-    @abstractmethod
-    def log_prior_at(self, values: dict[str, float]) -> float:
-        """The same with other hyper-parameters of the prior."""
-
-    @abstractmethod
-    def set_prior(self, values: dict[str, float]) -> None:
-        """New hyper-parameters of the prior."""
-
     def log_likelihood(self) -> float:
         """Σ_c log p(x_c); without closed marginals Σ_i log F(x_i; θ) at the parameters drawn last."""
         return float(self.run(total_log_marginal, self.sizes)) if self.collapsed else self.explicit_log_likelihood
@@ -222,6 +213,18 @@ class ClusterState(State):
         """Σ_c log p(x_c) with other hyper-parameters of the family."""
         function = total_log_marginal if self.compiled else total_log_marginal.python
         return float(function(self.family.with_values(self.statistics, values), self.sizes))
+
+
+class HyperparameterState(ClusterState):
+    """A state given which alone the hyper-parameters of its prior have a density; where they need more than it holds, the moves of the state draw them."""
+
+    @abstractmethod
+    def log_prior_at(self, values: dict[str, float]) -> float:
+        """`log_prior_of_partition` with other hyper-parameters of the prior."""
+
+    @abstractmethod
+    def set_prior(self, values: dict[str, float]) -> None:
+        """New hyper-parameters of the prior."""
 
 
 def _named(values: Values | None, names: Any, prefix: str) -> dict[str, float]:

@@ -20,7 +20,7 @@ from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumb
 from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.base import Values, Variable
-from maitre.states.clusters import ClusterState, derive_some, move_all, seat_all
+from maitre.states.clusters import HyperparameterState, derive_some, move_all, seat_all
 from maitre.states.regions import POINTS_READ, Piece, Regions, gather_all, granule_size
 
 MANY_POINTS = 50_000  # from which on moves that redraw all points at once win
@@ -47,7 +47,7 @@ def _room_for(n_clusters: int) -> int:
     return padded(max(n_clusters + n_clusters // 8 + _SPARE_SLOTS, 16))
 
 
-class MixtureState(ClusterState):
+class MixtureState(HyperparameterState):
     """A partition of the points with the statistics of its clusters."""
 
     PRIOR = GibbsTypePrior
