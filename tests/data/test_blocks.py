@@ -81,7 +81,8 @@ def test_a_large_array_is_not_copied(kind, monkeypatch):
     monkeypatch.setattr("maitre.model.POOL", 10**6)
     monkeypatch.setattr("maitre.states.mixture._NUMBERS_ENCODED", 1000)
     left = mt.sample(x, **options)
-    assert copied.model.in_memory and not left.model.in_memory and not left.model.on_disk
+    assert [model.in_memory for model in (copied.model, left.model)] == [True, False]
+    assert not left.model.on_disk
     assert np.shares_memory(left.model.valid.array, x)
     np.testing.assert_array_equal(left.labels, copied.labels)
     np.testing.assert_array_equal(left.predict(x[:9]), copied.predict(x[:9]))
