@@ -207,3 +207,20 @@ def test_a_concentration_for_each_group_is_kept_and_goes_on(corpus, tmp_path):
     longer = mt.resume(tmp_path / "run", draws=6, progress=False)
     assert np.asarray(whole.draws["gammas"]).shape == (1, 6, 60)
     np.testing.assert_array_equal(np.asarray(longer.draws["gammas"]), np.asarray(whole.draws["gammas"]))
+
+
+def test_what_is_missing_of_points_in_groups_is_a_variable():
+    from maitre.data.groups import GroupedRows
+    from maitre.model import Model
+    from maitre.states.franchise import FranchiseState
+
+    x = np.random.default_rng(0).normal(size=(8, 2))
+    x[3, 1] = np.nan
+    rows = GroupedRows.of_index(x, np.arange(8) % 2)
+    model = Model.of(rows, mt.families.HierarchicalNormalInverseWishart(), mt.priors.HierarchicalDirichletProcess(1.0, 1.0))
+    state = FranchiseState(model, np.arange(8) % 3, compiled=False)
+    before = state.log_joint
+    state.set_family({"missing": np.array([2.5])})
+    assert np.count_nonzero(state.statistics.x == 2.5) == 1
+    assert state.log_joint != before
+    state.audit()

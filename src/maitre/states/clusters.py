@@ -196,6 +196,10 @@ class ClusterState(State):
 
     def set_family(self, values: dict[str, Any]) -> None:
         """New hyper-parameters and arrays of the family."""
+        self._replace_family(values)
+        self.log_joint = self.compute_log_joint()
+
+    def _replace_family(self, values: dict[str, Any]) -> None:
         missing = {name: value for name, value in values.items() if name in self._missing}
         if missing:
             self._missing |= missing
@@ -207,7 +211,6 @@ class ClusterState(State):
         self.family = self.family.at(values)
         self.statistics = self.family.with_values(self.statistics, values)
         self.run(derive_some, np.arange(self.capacity))
-        self.log_joint = self.compute_log_joint()
 
     def log_likelihood_at(self, values: dict[str, Any]) -> float:
         """Σ_c log p(x_c) with other hyper-parameters of the family."""
