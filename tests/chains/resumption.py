@@ -18,7 +18,7 @@ X = np.concatenate([RNG.normal(size=(30, 2)), RNG.normal(size=(30, 2)) + 5.0])
 GROUPS = GroupedRows.of_index(X, np.arange(60) % 4)
 PLACES = RNG.uniform(size=(60, 2))
 RANKINGS = [list(RNG.permutation(5)[: 1 + i % 5]) for i in range(60)]
-OF_RANKINGS = {"mallows": "GeneralizedMallows", "plackett_luce": "PlackettLuce"}
+OF_RANKINGS = {"mallows": "GeneralizedMallows", "slice_gibbs": "GeneralizedMallows", "beta_gibbs": "GeneralizedMallows", "plackett_luce": "PlackettLuce"}
 SHAPE = {"draws": 25, "burn_in": 20, "chains": 2, "seed": 4, "progress": False}
 
 

@@ -18,7 +18,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -177,7 +177,7 @@ class RunFolder:
             data["file"] = model.data.save(folder)
         body = {
             "versions": versions_used(),
-            "model": {"family": described(model.family, arrays), "given": described(model.given, arrays), "prior": described(model.prior, arrays)},
+            "model": {name: described(getattr(model, name), arrays) for name in ("family", "given", "prior", "choice")},
             "data": data,
             "state": path_of(config.state),
             "settings": described(config.settings, arrays),
@@ -412,7 +412,7 @@ def _read_configuration(path: Path, commit: Commit, data: Any) -> Configuration:
     parts = {name: restored(body["model"][name], arrays) for name in ("family", "given", "prior")}
     settings, rows = restored(body["settings"], arrays), as_data(_read_data(generation, body["data"], arrays, data))
     on_disk = bool(settings) and "moves" in settings and stay_on_disk(settings["moves"], rows.n)
-    model = Model.of(rows, parts["family"], parts["prior"], given=parts["given"], on_disk=on_disk)
+    model = replace(Model.of(rows, parts["family"], parts["prior"], given=parts["given"], on_disk=on_disk), choice=body["model"].get("choice", ""))
     return Configuration(model, class_at(body["state"]), settings, restored(body["public"], arrays), body["exact"], restored(body["notes"], arrays))
 
 

@@ -24,7 +24,7 @@ from maitre.numerics.prefix import STRIDE
 from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.base import Values, Variable
-from maitre.states.clusters import ClusterState, derive_some
+from maitre.states.clusters import ClusterState
 from maitre.states.group_counts import cells_of_groups, cells_of_topics, fill_slots, first_places, largest_count, log_urns, sizes_of
 
 _SPARE_SLOTS = 8
@@ -275,11 +275,12 @@ class FranchiseState(ClusterState):
 
     def set_family(self, values: dict[str, float]) -> None:
         """New hyper-parameters of the family."""
-        self.family = self.family.at(values)
-        self.statistics = self.family.with_values(self.statistics, values)
+        if isinstance(self.family, Words):  # which derive nothing
+            self.family = self.family.at(values)
+            self.statistics = self.family.with_values(self.statistics, values)
+        else:
+            self._replace_family(values)
         self._log_joint = None
-        if not isinstance(self.family, Words):  # which derive nothing
-            self.run(derive_some, np.arange(self.capacity))
 
 
 class LabelledFranchiseState(FranchiseState):
