@@ -49,7 +49,7 @@ from maitre.states.base import State, Variable
 
 T = TypeVar("T")
 _PACE = 1.0  # seconds between two checkpoints of a chain on disk, at least
-_MOST_WAITING = 2**25  # bytes of draws of a chain that wait in memory for the next checkpoint
+_MOST_WAITING = 2**24  # bytes of draws of a chain that wait in memory for the next checkpoint
 _SHARE = 60.0  # and so many times as long as writing one took: at most one or two per cent of the time
 
 
