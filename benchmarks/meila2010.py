@@ -176,7 +176,9 @@ def separated(options):
             if seed < 3:
                 best = variation_of_information(truth, log_chances(table, centers, np.full(19, theta)).argmax(axis=1))
                 began = time.process_time()
-                rival = BayesianGaussianMixture(20, covariance_type="spherical", random_state=0).fit_predict(np.argsort(np.c_[table, missing(table)], axis=1))
+                rival = BayesianGaussianMixture(n_components=20, covariance_type="spherical", random_state=0).fit_predict(
+                    np.argsort(np.c_[table, missing(table)], axis=1)
+                )
                 told += f"; true centres {best:.3f}; BayesianGaussianMixture (spherical) {variation_of_information(truth, rival):.3f} in {time.process_time() - began:.1f} s"
             say(told)
         say(f"θ = {theta}: {good} of {len(seeds)} with VI at most {0.003 if theta == 1.0 else 1.15}")
