@@ -16,6 +16,7 @@ from maitre.moves import dealt_groups, direct, documents, franchise, tables
 from maitre.moves import dishes as dish_moves
 from maitre.moves.dishes import Seats, move_dishes, seated
 from maitre.moves.franchise import Served
+from maitre.moves.hyper import FamilyHyperparameters
 from maitre.moves.pairs import fill_members
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Gamma
@@ -403,17 +404,58 @@ def test_draws_with_a_sampled_concentration():
     assert distance_in_errors(gammas, 1.59650064) < 4.0
 
 
-def test_the_concentration_of_groups_has_the_density_of_quadrature():
-    lengths, n_tables, prior, rng = np.array([3, 10, 40]), 12, Gamma(2.0, 1.5), stream(0)
+def log_urn(gamma, n_tables, lengths):
+    """log of γ^T ∏ Γ(γ)/Γ(γ + N_m)."""
+    return n_tables * log(gamma) + sum(lgamma(gamma) - lgamma(gamma + n) for n in lengths)
 
-    def density(g):
-        return exp(prior.log_density(g) + n_tables * log(g) + sum(lgamma(g) - lgamma(g + n) for n in lengths))
 
-    total, mean = integrate.quad(density, 0, 60)[0], integrate.quad(lambda g: g * density(g), 0, 60)[0]
-    gamma, values = 1.0, np.empty(8_000)
+def moments(log_density, prior, highest=60.0):
+    """E[v] and E[v²] under a density ∝ prior × exp(log_density), by quadrature."""
+    total, *moments = (integrate.quad(lambda v, p=p: v**p * exp(prior.log_density(v) + log_density(v)), 0, highest, limit=200)[0] for p in (0, 1, 2))
+    return [moment / total for moment in moments]
+
+
+def assert_moments(values, log_density, prior):
+    for power, expected in enumerate(moments(log_density, prior), start=1):
+        assert distance_in_errors(values**power, expected) < 4.0
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_concentrations_have_the_densities_of_quadrature(own):
+    """α, γ and a γ of each group's own, given the tables."""
+    top, group, rng = Gamma(2.0, 1.0), Gamma(2.0, 1.5), stream(0)
+    state = FranchiseState(of_words(HierarchicalDirichletProcess(top, group, own=own)), [0, 0, 1, 0, 1, 2])
+    served = Served(np.zeros(state.capacity, dtype=np.int64), np.array([2, 3]))
+    served.of_cluster[:3] = [2, 2, 1]
+    values = np.empty((6_000, 3))
     for t in range(len(values)):
-        gamma = values[t] = franchise.draw_group_concentration(gamma, lengths, n_tables, prior.shape, prior.rate, rng)
-    assert distance_in_errors(values, mean / total) < 4.0
+        franchise.draw_weights(state, served, rng)
+        values[t] = state.prior.top, *state.gammas
+    assert_moments(values[:, 0], lambda a: 3 * log(a) + lgamma(a) - lgamma(a + 5), top)
+    for m in (0, 1):
+        lengths, n_tables = ([3], (2, 3)[m]) if own else ([3, 3], 5)
+        assert_moments(values[:, 1 + m], lambda g, n_tables=n_tables, lengths=lengths: log_urn(g, n_tables, lengths), group)
+    assert np.array_equal(values[:, 1], values[:, 2]) != own
+    wrong = moments(lambda g: log_urn(g, 6, [3, 3]), group)[0]  # a table too many
+    assert own or distance_in_errors(values[:, 1], wrong) > 5.0
+
+
+def test_the_concentration_of_words_has_the_density_of_quadrature():
+    """η, given the topics."""
+    prior, rng, labels = Gamma(2.0, 3.0), stream(0), np.array([0, 0, 1, 0, 1, 2])
+    state = FranchiseState(of_words(HierarchicalDirichletProcess(1.0, 1.3), prior), labels)
+    counts = np.zeros((3, 3), dtype=int)
+    np.add.at(counts, (labels, state.statistics.word), 1)
+
+    def log_likelihood(eta):
+        return sum(lgamma(3 * eta) - lgamma(3 * eta + row.sum()) + sum(lgamma(eta + n) - lgamma(eta) for n in row) for row in counts)
+
+    values = np.empty(3_000)
+    for t in range(len(values)):
+        FamilyHyperparameters().step(state, rng)
+        values[t] = state.family.concentration
+    assert_moments(values, log_likelihood, prior)
+    assert state.log_likelihood() == pytest.approx(log_likelihood(values[-1]), rel=1e-10)
 
 
 def by_tables(state, rng):

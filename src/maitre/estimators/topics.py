@@ -144,7 +144,7 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self.n_topics_
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None, ensure_non_negative=True, ensure_min_features=0)
+        return validate_data(self, X, reset=reset, accept_sparse="csr", ensure_non_negative=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

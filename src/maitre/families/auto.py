@@ -24,6 +24,7 @@ from maitre.families.product import Product
 from maitre.numerics.distributions import Gamma
 
 WIDE = 100  # columns beyond which covariances are not estimated
+_KAPPA = 0.01
 
 
 def numbers_family(n_columns: int) -> Family:
@@ -36,8 +37,8 @@ def numbers_family(n_columns: int) -> Family:
 
 
 def independent_columns() -> Family:
-    """The default where columns of numbers are taken to be independent within a cluster."""
-    return with_sampled_scale(NormalInverseGamma())
+    """The default where columns of numbers are taken to be independent within a cluster; κ is the largest that full covariances may have, so that a cluster costs as much."""
+    return with_sampled_scale(NormalInverseGamma(kappa=_KAPPA))
 
 
 def with_sampled_scale(family: Family) -> Family:

@@ -23,6 +23,15 @@ from maitre.numerics.distributions import Parametrised
 LOWEST_SCALE = 1e-12  # priors of scales are cut off here: with repeated points or a constant column the likelihood alone would send a scale to zero
 
 
+def completes_points(name: str) -> bool:
+    """Whether an array that is sampled says something about points that was not observed: such arrays change the encoded points (`Family.completed`) and belong to these alone.
+
+    >>> completes_points("0.missing"), completes_points("shared")
+    (True, False)
+    """
+    return name.rpartition(".")[2] in ("missing", "weights")
+
+
 @dataclass(frozen=True)
 class Example:
     """A family with all its hyper-parameters and a handful of points: what contract and exactness tests run on."""
@@ -43,6 +52,7 @@ class Family(Parametrised, ABC):
     SKIPS_MISSING: ClassVar[bool] = False  # columns are independent within a cluster, and `validate(data, missing=True)` allows missing entries
 
     STREAMS: ClassVar[bool] = False  # points can be validated and encoded block by block, from `maitre.data.blocks.Blocks`
+    EXTRA_BYTES: ClassVar[int] = 0  # that an encoded point takes beyond those of its numbers, if it streams
 
     @abstractmethod
     def validate(self, data: Any) -> Any:
@@ -114,6 +124,10 @@ class Family(Parametrised, ABC):
         """Where they start from."""
         return {}
 
+    def arrays_to_start_from(self, encoded: Any, vectors: Floats) -> dict[str, Any]:
+        """Better places for some of them, found from the points as vectors."""
+        return {}
+
     def arrays_from_prior(self, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
         """A draw of them from their prior."""
         return {}
@@ -125,6 +139,10 @@ class Family(Parametrised, ABC):
     def arrays_redrawn(self, statistics: Any, slots: Ints, labels: Any, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
         """A draw that leaves their conditional law invariant, given the clusters in these slots and the slot of each point; `encoded` are the points as they were given."""
         return {}
+
+    def climbs(self) -> bool:
+        """Whether chains begin with climbs from clusterings by distance (`maitre.chains.climbs`)."""
+        return False
 
     def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
         """Values of hyper-parameters and arrays at which a search may find clusters that chains do not."""

@@ -34,12 +34,13 @@ from maitre.families.base import ConjugateFamily, Example
 from maitre.families.normal_inverse_wishart import NormalInverseWishartStatistics, allocated, prior_matrices
 from maitre.numerics.arguments import numbers_of_columns
 from maitre.numerics.arrays import Floats, Ints
-from maitre.numerics.distributions import Gamma, Hyperparameter, LogUniform
+from maitre.numerics.distributions import Hyperparameter, LogUniform
 from maitre.numerics.linear import as_covariance, wishart_root
 
 _LOWEST = 1e-6  # of W, relative to S
 _FLOOR = 1e-3  # of W when it climbs, relative to S
 _LEAST_SHRINKAGE = 1e-4
+_DONORS = 1000
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     """
 
     mean: Any = None
-    kappa: Hyperparameter = Gamma(1.0, 10.0)
+    kappa: Hyperparameter = LogUniform(0.001, 0.01)
     freedom: Hyperparameter = LogUniform(1.0, 1000.0)
     scale: Any = None
     shared: Any = None
@@ -83,12 +84,15 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
             z[rows] = within_range((x[rows] - mean) / root)
         return {"x": z, "log_jacobian": -float(np.log(root).sum())}
 
+    def climbs(self) -> bool:
+        return True
+
     def absorb_cost(self, encoded: dict[str, Any]) -> int:
         return int(4 + encoded["x"].shape[1] // 4)
 
     def vectors(self, data: Floats, encoded: dict[str, Any]) -> Floats:
         x = encoded["x"]
-        return np.nan_to_num(x) if np.isnan(x).any() else x  # type: ignore[no-any-return]
+        return filled(x) if np.isnan(x).any() else x  # type: ignore[no-any-return]
 
     def allocate(self, encoded: dict[str, Any], capacity: int) -> NormalInverseWishartStatistics:
         n_dimensions, delta = encoded["x"].shape[1], float(self.freedom)  # type: ignore[arg-type]
@@ -140,6 +144,10 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
         means = {"shared": self.correlations(encoded["x"].shape[1])} if "shared" in shapes else {}
         return means | ({"missing": np.zeros(shapes["missing"])} if "missing" in shapes else {})
 
+    def arrays_to_start_from(self, encoded: Any, vectors: Floats) -> dict[str, Any]:
+        gaps = np.isnan(encoded["x"])
+        return {"missing": vectors[gaps]} if gaps.any() else {}
+
     def arrays_from_prior(self, encoded: Any, rng: np.random.Generator) -> dict[str, Any]:
         if self.shared is not None:
             return {}
@@ -162,7 +170,7 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
         """Clusters as wide as the data and much alike; tighter ones of different shapes; and very tight ones."""
         prior = self.correlations(encoded["x"].shape[1])
-        return [{"shared": factor * prior, "freedom": freedom, "kappa": 0.1} for factor, freedom in ((1.0, 30.0), (0.2, 10.0), (0.02, 30.0))]
+        return [{"shared": factor * prior, "freedom": freedom, "kappa": 0.01} for factor, freedom in ((1.0, 30.0), (0.2, 10.0), (0.02, 30.0))]
 
     def arrays_ascended(self, s: NormalInverseWishartStatistics, slots: Ints) -> dict[str, Any]:
         """One step of EM: W at the mode of its conditional given the covariances' expected inverses."""
@@ -180,17 +188,18 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     def log_likelihood_of_clusters(self, s: NormalInverseWishartStatistics, slots: Ints, name: str) -> Callable[[float], float]:
         """With Q the scatter and m the mean of a cluster: for κ by |δW + Q + c mmᵀ| = |δW + Q| (1 + c mᵀ(δW + Q)⁻¹m), for δ by the eigenvalues of W⁻¹Λ_n."""
         n, mean, n_dimensions, shared = s.n[slots], s.mean[slots], s.x.shape[1], s.prior_scale
+        weight = getattr(s, "total", s.n)[slots]
         scatter = np.tril(s.scatter[slots])
         scatter = scatter + np.tril(scatter, -1).transpose(0, 2, 1)
         if name == "kappa":
             q, power = (mean * np.linalg.solve(s.scale_factor * shared + scatter, mean[:, :, None])[:, :, 0]).sum(axis=1), 0.5 * (s.nu + n)
 
             def of_kappa(kappa: float) -> float:
-                return float(0.5 * n_dimensions * np.log(kappa / (kappa + n)).sum() - power @ np.log1p(kappa * n / (kappa + n) * q))
+                return float(0.5 * n_dimensions * np.log(kappa / (kappa + weight)).sum() - power @ np.log1p(kappa * weight / (kappa + weight) * q))
 
             return of_kappa
         inverse = linalg.solve_triangular(s.prior_factor, np.eye(n_dimensions), lower=True)
-        within = scatter + (s.kappa * n / (s.kappa + n))[:, None, None] * mean[:, :, None] * mean[:, None, :]
+        within = scatter + (s.kappa * weight / (s.kappa + weight))[:, None, None] * mean[:, :, None] * mean[:, None, :]
         values = np.maximum(np.linalg.eigvalsh(inverse @ within @ inverse.T), 0.0)
         steps = 0.5 * np.arange(n_dimensions)
 
@@ -216,6 +225,21 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
                 out[rows, k] = stats.multivariate_t(s.center[seen, k], scale, df=freedom).logpdf(x)
             out[rows] -= log_scale[seen].sum()
         return out
+
+
+def filled(x: Floats) -> Floats:
+    """Points with a missing value replaced by that of the point, of at most 1,000, which is nearest in what both have observed; by 0 where none has the value."""
+    donors = x[np.linspace(0, len(x) - 1, min(len(x), _DONORS)).astype(np.int64)]
+    rows, x = np.flatnonzero(np.isnan(x).any(axis=1)), x.copy()
+    seen, theirs = ~np.isnan(x[rows]), ~np.isnan(donors)
+    own, other = np.nan_to_num(x[rows]), np.nan_to_num(donors)
+    squares = (own**2) @ theirs.T - 2.0 * own @ other.T + seen @ (other**2).T
+    distance = squares / np.maximum(seen.astype(np.float64) @ theirs.T, 0.5) + 1e6 * (seen.astype(np.float64) @ theirs.T == 0.0)
+    for column in np.flatnonzero(~seen.all(axis=0)):
+        lacking = np.flatnonzero(~seen[:, column])
+        nearest = np.argmin(np.where(theirs[:, column], distance[lacking], np.inf), axis=1)
+        x[rows[lacking], column] = other[nearest, column]
+    return x
 
 
 def _missing_redrawn(s: NormalInverseWishartStatistics, slots: Ints, roots: Floats, labels: Any, given: Floats, rng: np.random.Generator) -> Floats:
@@ -267,7 +291,13 @@ def _inverse_factors(s: NormalInverseWishartStatistics, slots: Ints) -> Floats:
 
 
 def shrunk_correlations(x: Any, mean: Floats, root: Floats) -> Floats:
-    """(1 − λ) R + λ I, with λ = Σ Var(r_ij)/Σ r_ij² over pairs of columns (Schäfer & Strimmer 2005), at least 10⁻⁴; a missing value counts as the mean."""
+    """(1 − λ) R + λ I."""
+    correlations, share = shrinkage(x, mean, root)
+    return np.where(np.eye(len(correlations), dtype=bool), 1.0, (1.0 - share) * correlations)
+
+
+def shrinkage(x: Any, mean: Floats, root: Floats) -> tuple[Floats, float]:
+    """R and λ = Σ Var(r_ij)/Σ r_ij² over pairs of columns (Schäfer & Strimmer 2005), between 10⁻⁴ and 1; a missing value counts as the mean."""
     n, n_dimensions = x.shape
     products, squares = np.zeros((n_dimensions, n_dimensions)), np.zeros((n_dimensions, n_dimensions))
     for rows in row_blocks(x):
@@ -279,7 +309,7 @@ def shrunk_correlations(x: Any, mean: Floats, root: Floats) -> Floats:
     spread = (n / max(n - 1.0, 1.0) ** 3) * (squares - n * correlations**2)
     signal = float((correlations[pairs] ** 2).sum())
     share = 1.0 if n < 4 or signal == 0.0 else min(1.0, max(_LEAST_SHRINKAGE, float(spread[pairs].sum()) / signal))
-    return np.where(pairs, (1.0 - share) * correlations, 1.0)
+    return correlations, share
 
 
 HierarchicalNormalInverseWishart.EXAMPLES = (

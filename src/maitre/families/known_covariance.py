@@ -20,7 +20,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
+from maitre.data.validation import column_means, column_variances, dense_matrix, in_units
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS
 from maitre.numerics.arguments import numbers_of_columns
@@ -456,6 +456,7 @@ class KnownCovarianceGaussian(ConjugateFamily):
 
     statistics = KnownCovarianceStatistics
     STREAMS = True
+    EXTRA_BYTES = 16
     MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("prior_scale", "covariance_scale")
     NOT_SAMPLED = ("mean", "prior_covariance", "covariance")
@@ -475,9 +476,7 @@ class KnownCovarianceGaussian(ConjugateFamily):
         prior = as_covariance(self.prior_covariance, n_dimensions, "prior_covariance")
         mean = numbers_of_columns("mean", self.mean, n_dimensions)
         transform, variance, log_jacobian = relative_basis(covariance, prior)
-        z, norm = np.empty_like(x), np.empty((len(x), 2))
-        for rows in row_blocks(x):
-            z[rows] = within_range((x[rows] - mean) @ transform.T)
+        z, norm = in_units(x, mean, transform.T), np.empty((len(x), 2))
         _set_norms(z, norm)
         shared = bool(np.ptp(variance) <= 1e-12 * variance.max())
         return {"x": z, "norm": norm, "shared": shared, "variance": variance, "log_jacobian": log_jacobian}

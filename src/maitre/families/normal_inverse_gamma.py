@@ -513,6 +513,9 @@ class NormalInverseGamma(ConjugateFamily):
             far[rows] = np.abs(block).max(axis=1) > _FAR
         return {"x": z, "observed": observed, "far": far, "log_scale": 0.5 * np.log(rate)}
 
+    def climbs(self) -> bool:
+        return True
+
     def vectors(self, data: Floats, encoded: dict[str, Any]) -> Floats:
         return encoded["x"]  # type: ignore[no-any-return]
 

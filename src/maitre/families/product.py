@@ -355,6 +355,9 @@ class Product(ConjugateFamily):
     def completed(self, encoded: tuple[Any, ...], values: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(family.completed(part, _of_group(values, g)) for g, ((_, family), part) in enumerate(zip(self.groups, encoded, strict=True)))
 
+    def climbs(self) -> bool:
+        return any(family.climbs() for _, family in self.groups)
+
     def places_to_search(self, encoded: tuple[Any, ...]) -> list[dict[str, Any]]:
         own = [family.places_to_search(part) for (_, family), part in zip(self.groups, encoded, strict=True)]
         return [self._named(places[which] if which < len(places) else {} for places in own) for which in range(max(map(len, own)))]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from maitre.model import Model
 from maitre.moves.auxiliary import Auxiliary
 from maitre.moves.base import ABILITIES, Move, Report, lacking
@@ -21,13 +23,16 @@ from maitre.moves.parallel import Parallel
 from maitre.moves.permutation import Permutation
 from maitre.moves.plackett_luce import Worths
 from maitre.moves.registry import REGISTRY, as_move, check_move, named_moves
+from maitre.moves.reweigh import Reweigh
 from maitre.moves.split_merge import SplitMerge
 from maitre.moves.superclusters import Superclusters
 from maitre.moves.tables import Tables
 from maitre.states import state_for
 from maitre.states.base import State
-from maitre.states.clusters import ClusterState
+from maitre.states.clusters import HyperparameterState
 from maitre.states.mixture import MANY_POINTS
+
+_VISITS, _MOST_SWEEPS = 1000, 5  # to points, before hyper-parameters are drawn again: over few points a sweep is over before these are
 
 REGISTRY.update(
     {
@@ -45,7 +50,7 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     """The moves named by a string such as "gibbs+auxiliary", or given as objects, with the hyper-parameter moves that the model calls for.
 
     Named moves share the work evenly. With "auto", the state's own choice, the first does as much as all others together: they find clusters in burn-in, and it then
-    does most of the mixing. Everything a move requires of the model is checked here.
+    does most of the mixing; over few points it makes several sweeps in an iteration. Everything a move requires of the model is checked here.
     """
     automatic = isinstance(moves, str) and moves.strip() == "auto"
     parts = named_moves(state_for(model.prior).auto_moves(model) if automatic else moves)
@@ -55,12 +60,14 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     alone = next((move for move in parts if move.alone), None)
     if alone is not None and len(parts) > 1:
         raise ValueError(f"{alone!r} remembers where the clusters are and cannot share a chain with moves that change them: use it alone")
-    if parts and issubclass(parts[0].state, ClusterState) and not parts[0].state.OWN_HYPERPARAMETERS:
+    if parts and issubclass(parts[0].state, HyperparameterState):
         always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() else []
+        always += [Reweigh()] if lacking(Reweigh, model) is None and issubclass(parts[0].state, Reweigh.state) else []
         always += [FamilyHyperparameters()] if model.family.hyperpriors() or model.family.arrays(model.encoded) else []
     else:
         always = []
-    composed = Composed(parts, always, 1.0 / max(1, len(parts) - 1) if automatic else 1.0)
+    several = automatic and always and isinstance(parts[0], Gibbs)
+    composed = Composed(parts, always, 1.0 / max(1, len(parts) - 1) if automatic else 1.0, int(np.clip(_VISITS // model.n, 1, _MOST_SWEEPS)) if several else 1)
     for move in (*composed.shared, *composed.always):
         check_move(move, model)
     return composed
@@ -96,6 +103,7 @@ __all__ = [
     "Permutation",
     "PriorHyperparameters",
     "Report",
+    "Reweigh",
     "SliceGibbs",
     "SplitMerge",
     "Superclusters",

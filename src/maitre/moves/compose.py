@@ -23,17 +23,17 @@ _MEMORY = 0.8  # weight of the past in the running mean of a move's cost
 class Composed(Move):
     """`shared` moves in turn, each so often that all do about the same work, then every one of `always` once.
 
-    `followers` is the work of each but the first, in units of the first one's.
+    `followers` is the work of each but the first, in units of the first one's; `steps_of_first` how many steps the first makes in an iteration.
     """
 
     name = "composed"
     REMEMBERS = ("repeats", "periods", "costs", "iteration", "frozen")
 
-    def __init__(self, shared: Sequence[Move], always: Sequence[Move] = (), followers: float = 1.0) -> None:
+    def __init__(self, shared: Sequence[Move], always: Sequence[Move] = (), followers: float = 1.0, steps_of_first: int = 1) -> None:
         if not shared:
             raise ValueError("no moves were given; expected at least one, e.g. moves='gibbs'")
-        self.shared, self.always, self.followers = list(shared), list(always), followers
-        self.repeats = [1] * len(self.shared)  # per turn
+        self.shared, self.always, self.followers, self.steps_of_first = list(shared), list(always), followers, steps_of_first
+        self.repeats = [steps_of_first] + [1] * (len(self.shared) - 1)  # per turn
         self.periods = [1] * len(self.shared)  # iterations from turn to turn
         self.costs: list[float] = [0.0] * len(self.shared)
         self.iteration = 0
@@ -48,7 +48,7 @@ class Composed(Move):
 
     def afresh(self) -> Composed:
         """The same moves with nothing learnt."""
-        return Composed([move.afresh() for move in self.shared], [move.afresh() for move in self.always], self.followers)
+        return Composed([move.afresh() for move in self.shared], [move.afresh() for move in self.always], self.followers, self.steps_of_first)
 
     def memory(self) -> dict[str, Any]:
         """With that of every move, and the sums since burn-in."""
@@ -92,7 +92,7 @@ class Composed(Move):
     def _balance(self) -> None:
         pace, climbing = max(1.0, self.costs[0]), any(move.climbing for move in self.shared)
         for position, (move, cost) in enumerate(zip(self.shared, self.costs, strict=True)):
-            ratio = (self.followers if position else 1.0) * pace / max(1.0, cost)
+            ratio = self.steps_of_first * (self.followers if position else 1.0) * pace / max(1.0, cost)
             at_most = 1 if move.climbing else 2 * self.repeats[position]  # a first proposal may have been cheap by chance
             self.repeats[position] = min(_MOST_REPEATS, max(1, round(ratio)), at_most)
             self.periods[position] = 1 if climbing else min(_MOST_REPEATS, max(1, round(1.0 / ratio)))

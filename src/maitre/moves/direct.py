@@ -29,6 +29,8 @@ from maitre.numerics.rng import RngState, beta, uniform
 from maitre.states.franchise import FranchiseState
 from maitre.states.mixture import first_empty
 
+_AHEAD = 3  # points: the row of counts for the word there is asked for when a new word is begun. To look for the next other word instead takes longer
+
 
 @kernel
 def sweep_points(
@@ -132,11 +134,7 @@ def sweep_words(
             own: Any = np.int64(labels[i])
             if s.word[i] != word:
                 valid, word = False, np.int64(s.word[i])
-                following = i + 1
-                while following < starts[m + 1] and s.word[following] == word:
-                    following += 1
-                if following < starts[m + 1]:
-                    prefetch_row(s.seen, np.int64(s.word[following]))  # type: ignore[arg-type]
+                prefetch_row(s.seen, np.int64(s.word[min(i + _AHEAD, starts[m + 1] - 1)]))  # type: ignore[arg-type]
             alone = sizes[own] == 1
             if alone:  # without the point there is no such cluster: its slot is one more for a new one
                 rest[0] += weights[own]
