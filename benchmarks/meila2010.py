@@ -32,8 +32,6 @@ from maitre.data.rankings import Rankings
 from maitre.model import Model
 from maitre.numerics.rng import stream
 from maitre.partitions import variation_of_information
-from maitre.partitions.losses import Loss
-from maitre.partitions.minimise import minimised
 from maitre.rankings import sample_rankings
 from maitre.states.rankings import OrderingState
 
@@ -157,29 +155,28 @@ def samplers(options):
 def separated(options):
     from sklearn.mixture import BayesianGaussianMixture
 
-    run(mallows(artificial(np.ones(19), 0, None)[0][::50]), np.repeat(np.arange(10), 10), "one", 0, 0.1)
-    for theta, budget, seeds in ((1.0, 3, range(3 if options.quick else 10)), (0.2, 6, range(1 if options.quick else 3))):
+    def fitted(table, burn_in, draws, seed):
+        rankings = Rankings.of_positions(table.tolist(), N_ITEMS)
+        return sample_rankings(rankings, "GeneralizedMallows", mt.priors.DirichletProcess(1.0), burn_in=burn_in, draws=draws, thin=1, seed=seed)
+
+    fitted(artificial(np.ones(19), 0, None)[0][::50], 3, 4, 0).point_estimate()  # compiles
+    for theta, bound, burn_in, draws, seeds in ((1.0, 0.003, 25, 20, range(3 if options.quick else 10)), (0.2, 1.15, 25, 90, range(1 if options.quick else 3))):
         good = 0
         for seed in seeds:
             table, truth, centers = artificial(np.full(19, theta), 200 + seed, None)
             began = time.process_time()
-            model, rng, move = mallows(table), stream(seed), mt.moves.Mallows()
-            state, kept = start(model, "one", rng, OrderingState), []
-            while time.process_time() - began < 0.85 * budget:
-                move.step(state, rng)
-                state.tidy()
-                kept.append(state.canonical_labels())
-            labels = minimised(np.array(kept[-min(40, len(kept) // 2) :]), Loss("vi")).labels
-            took, value = time.process_time() - began, variation_of_information(truth, labels)
-            good += value <= (0.003 if theta == 1.0 else 1.15)
-            told = f"θ = {theta}, seed {seed}: VI {value:.4f} in {took:.1f} s, {state.n_clusters} clusters"
+            posterior = fitted(table, burn_in, draws, seed)
+            value = variation_of_information(truth, posterior.point_estimate())
+            told = f"θ = {theta}, seed {seed}: VI {value:.4f} in {time.process_time() - began:.1f} s, {posterior.n_clusters[0, -1]} clusters"
+            good += value <= bound
             if seed < 3:
                 best = variation_of_information(truth, log_chances(table, centers, np.full(19, theta)).argmax(axis=1))
                 began = time.process_time()
-                rival = BayesianGaussianMixture(20, covariance_type="spherical", random_state=0).fit_predict(np.argsort(np.c_[table, missing(table)], axis=1))
+                vectors = np.argsort(np.c_[table, missing(table)], axis=1)
+                rival = BayesianGaussianMixture(n_components=20, covariance_type="spherical", random_state=0).fit_predict(vectors)
                 told += f"; true centres {best:.3f}; BayesianGaussianMixture (spherical) {variation_of_information(truth, rival):.3f} in {time.process_time() - began:.1f} s"
             say(told)
-        say(f"θ = {theta}: {good} of {len(seeds)} with VI at most {0.003 if theta == 1.0 else 1.15}")
+        say(f"θ = {theta}: {good} of {len(seeds)} with VI at most {bound}")
 
 
 def missing(table):

@@ -16,7 +16,7 @@ from maitre.data.files import replacing
 from maitre.posterior.rankings import RankingPosterior
 from maitre.reports.picture import COLOURS, INK, _paint_number, _paint_traces, _prepare, _shortened
 
-_MOST_CLUSTERS, _MOST_PLACES, _LONGEST, _LINES = 12, 6, 17, 5
+_MOST_CLUSTERS, _MOST_PLACES, _LONGEST, _LINES = 12, 6, 20, 5
 
 
 def shown(posterior: RankingPosterior) -> tuple[int, int]:
