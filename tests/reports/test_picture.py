@@ -148,7 +148,7 @@ def test_a_legend_only_for_few_clusters(tmp_path, figures, n_clusters, expected)
 
 
 def test_forty_clusters_look_different():
-    assert len({picture._style(cluster) for cluster in range(40)}) == 40
+    assert len({picture.style(cluster) for cluster in range(40)}) == 40
 
 
 @pytest.mark.parametrize(

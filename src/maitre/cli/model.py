@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from maitre.cli.show import plural
 from maitre.data.columns import in_words
 from maitre.data.rankings import Rankings
 from maitre.families.product import Product
 from maitre.model import Model, as_prior
 from maitre.numerics.distributions import Hyperprior, short_text
+from maitre.numerics.wording import counted
 from maitre.priors.base import Prior
 
 
@@ -70,8 +70,8 @@ def model_rows(name: str, model: Model, notes: Sequence[str] = ()) -> list[tuple
 
 def _size(model: Model) -> str:
     if isinstance(model.data, Rankings):
-        return f"{plural(model.n, 'ranking')} ({len(model.data.starts) - 1:,} distinct) of {plural(model.data.n_items, 'item')}"
-    return f"{plural(model.n, 'row')}, {plural(len(model.columns) or model.data.n_columns, 'column')}"  # type: ignore[union-attr]
+        return f"{counted(model.n, 'ranking')} ({len(model.data.starts) - 1:,} distinct) of {counted(model.data.n_items, 'item')}"
+    return f"{counted(model.n, 'row')}, {counted(len(model.columns) or model.data.n_columns, 'column')}"  # type: ignore[union-attr]
 
 
 def _guessed(given: Any, filled: Any) -> bool:

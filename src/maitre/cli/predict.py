@@ -11,10 +11,10 @@ import typer
 
 from maitre.chains.output import Patient
 from maitre.cli import options
-from maitre.cli.show import plural
 from maitre.cli.topics import predicted_documents
 from maitre.data.files import read_noted, write_table
 from maitre.data.rows import Rows, as_data
+from maitre.numerics.wording import counted
 from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.posterior import Posterior
 from maitre.sampling import load
@@ -60,7 +60,7 @@ def _write(answer: Any, out: Path | None, what: str) -> None:
         stream.flush()
         return
     write_table(out, answer)
-    print(f"{out}: {plural(len(answer), what)}", file=Patient(sys.stderr))
+    print(f"{out}: {counted(len(answer), what)}", file=Patient(sys.stderr))
 
 
 def predicted(posterior: Posterior, rows: Any) -> Any:

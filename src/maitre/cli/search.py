@@ -18,12 +18,13 @@ from maitre.cli.fit import selected, shown, split_names, stem
 from maitre.cli.folder import ANSWERS, check_free
 from maitre.cli.job import columns_in_json, without_nan, write_joined, write_text
 from maitre.cli.model import described, model_rows, named_prior
-from maitre.cli.show import heading, plural, say, show_clusters, show_model, table_of, terminal
+from maitre.cli.show import heading, say, show_clusters, show_model, table_of, terminal
 from maitre.data.columns import parse_types, with_types
 from maitre.data.files import read_noted, write_table
 from maitre.data.rows import as_data
 from maitre.families.auto import with_fixed_scale
 from maitre.model import as_family, is_open
+from maitre.numerics.wording import counted
 from maitre.optimize.scores import ORDERS, SCORES
 from maitre.partitions import adjusted_rand
 from maitre.posterior.saving import save
@@ -142,7 +143,7 @@ def show_found(console: Console, summary: dict[str, Any]) -> None:
     for name, value in summary["hyperparameters"].items():
         console.print(f"{name} estimated at {value:.4g}")
     entries = summary["entries"]
-    console.print(f"{plural(entries['popped'], 'partial clustering')} extended, {entries['pushed']:,} made, {entries['dropped']:,} dropped")
+    console.print(f"{counted(entries['popped'], 'partial clustering')} extended, {entries['pushed']:,} made, {entries['dropped']:,} dropped")
     if summary["optimal"]:
         console.print("\nProven: no partition of these points has a higher log joint.")
     if summary["adjusted_rand"] is not None:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from maitre.chains.output import Patient
+from maitre.numerics.wording import counted
 from maitre.posterior.verdict import WORRYING
 
 MAX_ROWS = 20
@@ -88,7 +89,7 @@ def show_clusters(console: Console, clusters: list[dict[str, Any]], partition: s
     ranked = "ordering" in clusters[0]
     names = [] if ranked else _fitting(list(clusters[0]["columns"]), console.width)
     sure = [name for name in ("certainty", "stability") if name in clusters[0]]
-    heading(console, f"{plural(len(clusters), 'cluster')} in {partition}")
+    heading(console, f"{counted(len(clusters), 'cluster')} in {partition}")
     table = table_of("cluster", "points", "share", *sure, *map(_short, names), *(["from best to worst (how firm each place is)"] if ranked else []))
     if ranked:
         table.columns[-1].justify = "left"
@@ -142,7 +143,7 @@ def _how(summary: dict[str, Any]) -> str:
     settings, (chains, draws) = summary["settings"], summary["draws_kept"]
     every = f", one every {settings['thin']} iterations," if settings["thin"] > 1 else ""
     moves = " + ".join(name.replace("_", " ") for name in summary["moves"])
-    return f"{plural(chains, 'chain')} × {plural(draws, 'draw')}{every} after {settings['burn_in']:,} of burn-in; moves {moves}; seed {settings['seed']}; {summary['seconds']:.1f} s"
+    return f"{counted(chains, 'chain')} × {counted(draws, 'draw')}{every} after {settings['burn_in']:,} of burn-in; moves {moves}; seed {settings['seed']}; {summary['seconds']:.1f} s"
 
 
 def _value(value: Any) -> str:
@@ -159,11 +160,3 @@ def _value(value: Any) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= 20 else text[:19] + "…"
-
-
-def plural(count: int, word: str) -> str:
-    """
-    >>> plural(1, "cluster"), plural(2, "cluster")
-    ('1 cluster', '2 clusters')
-    """
-    return f"{count:,} {word}{'s' * (count != 1)}"

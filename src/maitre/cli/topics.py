@@ -20,13 +20,14 @@ from maitre.cli import options
 from maitre.cli.folder import check_free
 from maitre.cli.job import without_nan, write_text
 from maitre.cli.model import described, model_lines
-from maitre.cli.show import heading, plural, say, show_model, table_of, terminal
+from maitre.cli.show import heading, say, show_model, table_of, terminal
 from maitre.data.corpora import FORMATS, Corpus, read_corpus, read_documents
 from maitre.data.files import write_table
 from maitre.data.groups import GroupedRows
 from maitre.families.words import Words
 from maitre.model import Model
 from maitre.numerics.distributions import Gamma
+from maitre.numerics.wording import counted
 from maitre.posterior.folder import versions_used
 from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.verdict import WORRYING
@@ -128,7 +129,7 @@ def corpus_in_words(corpus: Corpus) -> str:
     n_documents, n_words = corpus.counts.shape
     kept = "it is kept, and has" if corpus.n_empty == 1 else "they are kept, and have"
     empty = f" ({corpus.n_empty:,} of them empty: {kept} the common mixture of topics)" if corpus.n_empty else ""
-    return f"{plural(n_documents, 'document')}{empty}, {n_words:,} different words, {int(corpus.counts.sum()):,} words in all"
+    return f"{counted(n_documents, 'document')}{empty}, {n_words:,} different words, {int(corpus.counts.sum()):,} words in all"
 
 
 def _model_rows(model: Model, notes: dict[str, Any]) -> list[tuple[str, str]]:
@@ -274,7 +275,7 @@ def _notes(posterior: GroupPosterior, summary: dict[str, Any]) -> list[str]:
 def _show(console: Console, frame: Any, summary: dict[str, Any]) -> None:
     """The topics found, the diagnostics, and what to know."""
     drawn = summary["n_topics_drawn"]
-    heading(console, f"{plural(len(frame), 'topic')} in the most probable draw; {summary['n_topics_holding_99_percent']:,} of them hold 99 % of all words")
+    heading(console, f"{counted(len(frame), 'topic')} in the most probable draw; {summary['n_topics_holding_99_percent']:,} of them hold 99 % of all words")
     table = table_of("topic", "prevalence", "documents", "found again", "words")
     table.columns[4].justify = "left"
     room = console.width - 48
@@ -303,7 +304,7 @@ def _show(console: Console, frame: Any, summary: dict[str, Any]) -> None:
     console.print(table)
     settings, (chains, draws) = summary["settings"], summary["draws_kept"]
     console.print(
-        f"{plural(chains, 'chain')} × {plural(draws, 'draw')} after {settings['burn_in']:,} iterations of burn-in; seed {settings['seed']}; {summary['seconds']:.1f} s\n"
+        f"{counted(chains, 'chain')} × {counted(draws, 'draw')} after {settings['burn_in']:,} iterations of burn-in; seed {settings['seed']}; {summary['seconds']:.1f} s\n"
         f"start: {summary['start']}\ntopics per draw: {drawn['least']:,} to {drawn['most']:,}, mean {drawn['mean']:,.1f}"
     )
     for note in summary["notes"]:

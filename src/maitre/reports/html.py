@@ -13,7 +13,7 @@ import numpy as np
 from maitre.data.files import replacing
 from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.posterior import Posterior
-from maitre.reports.picture import _shortened, paint_summary
+from maitre.reports.picture import paint_summary, shortened
 
 MAX_ROWS = 100
 _MAX_COLUMNS = 12
@@ -121,7 +121,7 @@ def _value(value: Any) -> str:
     if value is None or (isinstance(value, (float, np.floating)) and not np.isfinite(value)):
         return "–"
     if isinstance(value, str):
-        return _shortened(value, 60)
+        return shortened(value, 60)
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
 
 

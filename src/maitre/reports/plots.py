@@ -24,16 +24,16 @@ from maitre.reports.picture import (
     COLOURS,
     INK,
     MARKERS,
-    _numeric,
-    _paint_data,
-    _paint_number,
-    _paint_similarity,
-    _paint_traces,
-    _prepare,
-    _principal_components,
-    _sample,
-    _style,
     largest_first,
+    numeric,
+    paint_data,
+    paint_number,
+    paint_similarity,
+    paint_traces,
+    prepare,
+    principal_components,
+    sample,
+    style,
 )
 from maitre.reports.rankings import paint_profiles, shown
 
@@ -60,23 +60,23 @@ def traces(posterior: Posterior, name: str = "log_joint", axes: Axes | None = No
     if name not in posterior.traces:
         raise ValueError(f"there is no trace {name!r}; there are {', '.join(posterior.traces)}")
     axes = _axes(axes)
-    _paint_traces(axes, np.asarray(posterior.traces[name], dtype=np.float64))
+    paint_traces(axes, np.asarray(posterior.traces[name], dtype=np.float64))
     if name != "log_joint":
-        _prepare(axes, f"{name}, {len(posterior.log_joint)} chains", "draw", name)
+        prepare(axes, f"{name}, {len(posterior.log_joint)} chains", "draw", name)
     return axes
 
 
 def n_clusters(posterior: Posterior, axes: Axes | None = None) -> Axes:
     """The posterior of the number of clusters."""
     axes = _axes(axes)
-    _paint_number(axes, posterior.n_clusters, int(posterior.point_estimate().max()) + 1)
+    paint_number(axes, posterior.n_clusters, int(posterior.point_estimate().max()) + 1)
     return axes
 
 
 def similarity(posterior: Posterior, max_points: int = 1500, axes: Axes | None = None) -> Axes:
     """How often two points share a cluster, points sorted by cluster and by certainty; of many points some."""
     axes, order = _axes(axes, 6.0, 6.5), posterior.typical_points(max_points)
-    _paint_similarity(axes, posterior.similarity(points=order), _clusters(posterior)[order])
+    paint_similarity(axes, posterior.similarity(points=order), _clusters(posterior)[order])
     return axes
 
 
@@ -84,11 +84,11 @@ def points(posterior: Posterior, values: Any = None, axes: Axes | None = None) -
     """Points by cluster in two dimensions (two columns as they are, more as principal components), those that are less than half sure ringed; one column as a histogram."""
     axes, shown = _axes(axes, 7.5, 6.0), _values(posterior, values)
     clusters = _clusters(posterior)
-    _paint_data(axes, shown, clusters, largest_first(posterior.point_estimate()))
-    matrix, _ = _numeric(shown)
+    paint_data(axes, shown, clusters, largest_first(posterior.point_estimate()))
+    matrix, _ = numeric(shown)
     if matrix is not None and matrix.shape[1] > 1:
-        chosen = _sample(len(matrix), 20_000)
-        places = matrix[chosen] if matrix.shape[1] == 2 else _principal_components(matrix[chosen])[0]
+        chosen = sample(len(matrix), 20_000)
+        places = matrix[chosen] if matrix.shape[1] == 2 else principal_components(matrix[chosen])[0]
         doubtful = posterior.certainty()[chosen] < _UNCERTAIN
         axes.scatter(places[doubtful, 0], places[doubtful, 1], s=70, facecolors="none", edgecolors=INK, linewidths=0.9)
     return axes
@@ -114,7 +114,7 @@ def profiles(posterior: Posterior, axes: Axes | None = None) -> Axes:
     axes = _axes(axes, 8.0, 1.5 + 0.4 * len(columns))
     shown = min(len(means), 12)
     for k in range(shown):
-        colour, turn = _style(k)
+        colour, turn = style(k)
         y = np.arange(len(columns)) + 0.7 * (k / max(shown - 1, 1) - 0.5)
         axes.errorbar(
             means[k],
@@ -128,14 +128,14 @@ def profiles(posterior: Posterior, axes: Axes | None = None) -> Axes:
         )
     axes.axvline(0.0, color=INK, lw=0.8, ls=(0, (4, 3)))
     axes.set_yticks(np.arange(len(columns)), columns)
-    _prepare(axes, "Profiles of the clusters", "standard deviations from the mean of all points")
+    prepare(axes, "Profiles of the clusters", "standard deviations from the mean of all points")
     axes.legend(title="cluster", frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return axes
 
 
 def density(posterior: Posterior, axes: Axes | None = None, max_draws: int = 100) -> Axes:
     """The predictive density of one or two columns, over the points."""
-    matrix, names = _numeric(posterior.model.data.numbers if posterior.model.data is not None else None)
+    matrix, names = numeric(posterior.model.data.numbers if posterior.model.data is not None else None)
     if matrix is None or matrix.shape[1] > 2 or matrix.shape[1] != posterior.model.data.n_columns:  # type: ignore[union-attr]
         raise ValueError("densities are drawn of one or two numeric columns: take others for a look, e.g. mt.plots.points")
     axes = _axes(axes)
@@ -145,15 +145,15 @@ def density(posterior: Posterior, axes: Axes | None = None, max_draws: int = 100
         x = np.linspace(low[0], high[0], _GRID)
         axes.hist(matrix[:, 0], bins=min(60, 10 + len(matrix) // 10), density=True, color="#d9dce1")
         axes.plot(x, np.exp(posterior.log_density(_like(posterior, x[:, None]), max_draws)), color=COLOURS[0], lw=1.8)
-        _prepare(axes, "Predictive density", names[0], "density")
+        prepare(axes, "Predictive density", names[0], "density")
         return axes
     x, y = np.linspace(low[0], high[0], _PLANE), np.linspace(low[1], high[1], _PLANE)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     height = np.exp(posterior.log_density(_like(posterior, grid), max_draws)).reshape(_PLANE, _PLANE)
     axes.contourf(x, y, height**0.5, levels=14, cmap="Blues")
-    chosen = _sample(len(matrix), 2_000)
+    chosen = sample(len(matrix), 2_000)
     axes.scatter(matrix[chosen, 0], matrix[chosen, 1], s=7, color=INK, alpha=0.5, linewidths=0)
-    _prepare(axes, "Predictive density", *names)
+    prepare(axes, "Predictive density", *names)
     return axes
 
 
@@ -168,7 +168,7 @@ def links(posterior: Posterior, coordinates: Any = None, axes: Axes | None = Non
     """Points on a map with the links of the draw with the highest log joint, under a distance-dependent prior."""
     if "links" not in posterior.draws:
         raise ValueError("there are no links to draw: they belong to a distance-dependent prior")
-    places, names = _numeric(_values(posterior, coordinates))
+    places, names = numeric(_values(posterior, coordinates))
     if places is None or places.shape[1] != 2:
         raise ValueError("give coordinates, two columns with a row per point")
     chain, draw = np.unravel_index(int(np.argmax(posterior.log_joint)), posterior.log_joint.shape)
@@ -177,10 +177,10 @@ def links(posterior: Posterior, coordinates: Any = None, axes: Axes | None = Non
     for k in np.unique(clusters):
         members = np.flatnonzero(clusters == k)
         ends = np.stack([places[members], places[target[members]], np.full((len(members), 2), np.nan)], axis=1).reshape(-1, 2)
-        colour, turn = _style(int(k))
+        colour, turn = style(int(k))
         axes.plot(ends[:, 0], ends[:, 1], color=colour, lw=0.7, alpha=0.6)
         axes.scatter(places[members, 0], places[members, 1], s=12, color=colour, marker=MARKERS[turn], linewidths=0)
-    _prepare(axes, f"Links of one draw, {int(clusters.max()) + 1} clusters", *names)
+    prepare(axes, f"Links of one draw, {int(clusters.max()) + 1} clusters", *names)
     return axes
 
 
@@ -200,7 +200,7 @@ def top_words(posterior: Posterior, axes: Axes | None = None) -> Axes:
         axes.annotate(words[k], (0.01 * sizes.max(), k), va="center", fontsize=9, color=INK)
     axes.set_yticks(np.arange(shown), [str(k + 1) for k in range(shown)])
     axes.invert_yaxis()
-    _prepare(axes, "Top features of the clusters", "points", "cluster")
+    prepare(axes, "Top features of the clusters", "points", "cluster")
     return axes
 
 
@@ -212,3 +212,6 @@ def rankings(posterior: Posterior, axes: Axes | None = None) -> Axes:
     axes = _axes(axes, 2.0 + 1.5 * places, 1.5 + 0.45 * rows)
     paint_profiles(axes, posterior)
     return axes
+
+
+__all__ = ["density", "links", "n_clusters", "points", "profiles", "rankings", "similarity", "top_words", "traces"]

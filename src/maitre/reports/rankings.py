@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from maitre.data.files import replacing
 from maitre.posterior.rankings import RankingPosterior
-from maitre.reports.picture import COLOURS, INK, _paint_number, _paint_traces, _prepare, _shortened
+from maitre.reports.picture import COLOURS, INK, paint_number, paint_traces, prepare, shortened
 
 _MOST_CLUSTERS, _MOST_PLACES, _LONGEST, _LINES = 12, 6, 20, 5
 
@@ -32,12 +32,12 @@ def paint_profiles(axes: Axes, posterior: RankingPosterior) -> None:
     axes.imshow(firmness[order, :places], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     for row, k in enumerate(order):
         for j in range(places):
-            name, dark = _shortened(posterior.rankings.name_of(int(orderings[k, j])), _LONGEST), firmness[k, j] > 0.6
+            name, dark = shortened(posterior.rankings.name_of(int(orderings[k, j])), _LONGEST), firmness[k, j] > 0.6
             axes.text(j, row, name, ha="center", va="center", fontsize=8, color="white" if dark else INK, parse_math=False)
     axes.set_xticks(range(places), [str(j + 1) for j in range(places)])
     axes.set_yticks(range(rows), [f"{k}  ({shares[k]:.1%})" for k in order])
     more = f"the {rows} largest of {len(shares)} clusters" if len(shares) > rows else f"{len(shares)} cluster{'s' * (len(shares) != 1)}"
-    _prepare(axes, f"From best to worst: {more}", "place (the darker, the firmer)", "cluster (share of the voters)")
+    prepare(axes, f"From best to worst: {more}", "place (the darker, the firmer)", "cluster (share of the voters)")
 
 
 def paint_firmness(axes: Axes, posterior: RankingPosterior) -> None:
@@ -45,7 +45,7 @@ def paint_firmness(axes: Axes, posterior: RankingPosterior) -> None:
     firmness = posterior.firmness()
     for line, k in enumerate(np.argsort(-posterior.shares(), kind="stable")[:_LINES]):
         axes.plot(np.arange(1, firmness.shape[1] + 1), firmness[k], color=COLOURS[line], lw=1.5, label=f"cluster {k}")
-    _prepare(axes, "How firm is each place?", "place", "probability")
+    prepare(axes, "How firm is each place?", "place", "probability")
     axes.set_ylim(0.0, 1.0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axes.legend(frameon=False, fontsize=8, ncols=2)
@@ -61,10 +61,10 @@ def paint_rankings(path: str | os.PathLike[str], posterior: RankingPosterior, ti
     columns: Any = figure.subfigures(1, 2, width_ratios=[1.0 + 1.55 * places, 5.0])
     paint_profiles(columns[0].subplots(), posterior)
     upper, middle, lower = columns[1].subplots(3)
-    _paint_number(upper, posterior.n_clusters, len(posterior.shares()))
+    paint_number(upper, posterior.n_clusters, len(posterior.shares()))
     paint_firmness(middle, posterior)
-    _paint_traces(lower, np.asarray(posterior.log_joint, dtype=np.float64))
+    paint_traces(lower, np.asarray(posterior.log_joint, dtype=np.float64))
     if title:
-        figure.suptitle(_shortened(title, 110), fontsize=15, fontweight="bold", color=INK, parse_math=False)
+        figure.suptitle(shortened(title, 110), fontsize=15, fontweight="bold", color=INK, parse_math=False)
     with replacing(path) as unfinished:
         figure.savefig(unfinished, format="png")

@@ -15,7 +15,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from maitre.data.files import replacing
 from maitre.numerics.arrays import Floats
-from maitre.reports.picture import COLOURS, INK, STEPS, _paint_traces, _plural, _prepare, _shortened, _spread
+from maitre.numerics.wording import counted
+from maitre.reports.picture import COLOURS, INK, STEPS, paint_traces, prepare, shortened, spread
 
 MAX_TOPICS = 15
 MAX_DOCUMENTS = 1500
@@ -34,9 +35,9 @@ def paint_topics(path: str | os.PathLike[str], words: Sequence[str], prevalence:
     _paint_documents(columns[1].subplots(), np.asarray(mixtures))
     upper, lower = columns[2].subplots(2)
     _paint_numbers(upper, np.atleast_2d(n_topics))
-    _paint_traces(lower, np.atleast_2d(np.asarray(log_joint, dtype=np.float64)))
+    paint_traces(lower, np.atleast_2d(np.asarray(log_joint, dtype=np.float64)))
     if title:
-        figure.suptitle(_shortened(title, 110), fontsize=15, fontweight="bold", color=INK, parse_math=False)
+        figure.suptitle(shortened(title, 110), fontsize=15, fontweight="bold", color=INK, parse_math=False)
     with replacing(path) as unfinished:
         figure.savefig(unfinished, format="png")
 
@@ -47,9 +48,9 @@ def _paint_words(axes: Axes, words: Sequence[str], prevalence: Floats) -> None:
     places = list(range(shown))
     axes.barh(places, prevalence[:shown], height=0.82, color=COLOURS[0], alpha=0.35)
     for place in places:
-        axes.text(0.0, place, f" {_shortened(words[place], 78)}", va="center", ha="left", fontsize=10, color=INK, parse_math=False)
+        axes.text(0.0, place, f" {shortened(words[place], 78)}", va="center", ha="left", fontsize=10, color=INK, parse_math=False)
     rest = "" if shown == len(prevalence) else f"; {len(prevalence) - shown:,} more hold {100 * prevalence[shown:].sum():.0f} % of all words"
-    _prepare(axes, f"The most prevalent of {_plural(len(prevalence), 'topic')}", f"share of all words{rest}")
+    prepare(axes, f"The most prevalent of {counted(len(prevalence), 'topic')}", f"share of all words{rest}")
     axes.set_yticks(places, [str(place) for place in places])
     axes.set_ylim(max(shown, 5) - 0.4, -0.6)
     axes.set_xlim(0.0, 1.15 * float(prevalence.max()))
@@ -60,13 +61,13 @@ def _paint_words(axes: Axes, words: Sequence[str], prevalence: Floats) -> None:
 
 def _paint_documents(axes: Axes, mixtures: Floats) -> None:
     """Documents (rows, sorted by their main topic) and the shares of the first topics in them."""
-    some = mixtures[_spread(len(mixtures), MAX_DOCUMENTS)]
+    some = mixtures[spread(len(mixtures), MAX_DOCUMENTS)]
     shown = min(MAX_TOPICS, some.shape[1])
     order = np.lexsort((-some.max(axis=1), np.argmax(some, axis=1)))
     image = axes.imshow(
         some[order, :shown], cmap="Blues", vmin=0.0, vmax=max(0.3, float(np.quantile(some[:, :shown], 0.99))), aspect="auto", interpolation="nearest"
     )
-    _prepare(axes, f"{_plural(len(mixtures), 'document')}, by main topic", f"topics 0 to {shown - 1}")
+    prepare(axes, f"{counted(len(mixtures), 'document')}, by main topic", f"topics 0 to {shown - 1}")
     axes.set_xticks(np.arange(shown), [str(k) for k in range(shown)])
     axes.set_yticks([])
     bar = axes.figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.9, aspect=40, pad=0.02)
@@ -77,10 +78,10 @@ def _paint_documents(axes: Axes, mixtures: Floats) -> None:
 
 def _paint_numbers(axes: Axes, n_topics: Any) -> None:
     """The number of topics, draw by draw: of a large corpus each draw has another one."""
-    draws = _spread(n_topics.shape[1], 5_000)
+    draws = spread(n_topics.shape[1], 5_000)
     for chain, values in enumerate(n_topics):
         axes.plot(draws + 1, values[draws], color=COLOURS[chain % len(COLOURS)], linewidth=0.9, marker="o" if len(draws) == 1 else None)
-    _prepare(axes, "Number of topics", "draw", "topics")
+    prepare(axes, "Number of topics", "draw", "topics")
     axes.set_xlim(0, n_topics.shape[1] + 1)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True, steps=STEPS))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True, steps=STEPS))

@@ -11,7 +11,7 @@ import numpy as np
 
 from maitre.numerics.arrays import Floats, Ints
 from maitre.posterior.posterior import Posterior
-from maitre.reports.picture import COLOURS, _numeric, _principal_components, _sample, _shortened, _spread
+from maitre.reports.picture import COLOURS, numeric, principal_components, sample, shortened, spread
 
 MARKERS = ("circle", "triangle", "square", "diamond", "inverted_triangle", "hex", "star", "square_pin", "plus", "asterisk")
 MAX_POINTS = 5_000
@@ -37,23 +37,23 @@ class Shown(NamedTuple):
 
 def shown(posterior: Posterior, clusters: Any, values: Any = None) -> Shown:
     """What there is to show of a posterior; `values` replace the data as what the points are drawn at, e.g. coordinates."""
-    points = _sample(posterior.model.n, MAX_POINTS)
+    points = sample(posterior.model.n, MAX_POINTS)
     x, y, axes = _places(posterior, values, points)
     return Shown(points, x, y, axes, *_profile(posterior, clusters))
 
 
 def _places(posterior: Posterior, values: Any, points: Ints) -> tuple[Floats, Floats, tuple[str, str]]:
     data = posterior.model.data
-    matrix, names = _numeric(values if values is not None else None if data is None else data.numbers)
+    matrix, names = numeric(values if values is not None else None if data is None else data.numbers)
     if matrix is None or (data is not None and values is None and matrix.shape[1] < data.n_columns and matrix.shape[1] != 2):
         found = posterior.model.vectors if posterior.model.in_memory else None
-        matrix, names = (None, []) if found is None else _numeric(found.toarray() if hasattr(found, "toarray") else np.asarray(found, dtype=np.float64))
+        matrix, names = (None, []) if found is None else numeric(found.toarray() if hasattr(found, "toarray") else np.asarray(found, dtype=np.float64))
     if matrix is None:
         return points.astype(np.float64), np.zeros(len(points)), ("row", "")
     if matrix.shape[1] == 1:
         noise = np.random.default_rng(0).uniform(-1.0, 1.0, len(points))
         return matrix[points, 0], noise, (names[0], "")
-    here, names = (matrix[points], names) if matrix.shape[1] == 2 else _principal_components(matrix[points])
+    here, names = (matrix[points], names) if matrix.shape[1] == 2 else principal_components(matrix[points])
     return here[:, 0], here[:, 1], (names[0], names[1])
 
 
@@ -150,7 +150,7 @@ class Views:
 
     def _profile_of(self, number: int) -> dict[str, Any]:
         means, low, high = (np.nan_to_num(part[number]) if len(part) else part for part in (self.shown.means, self.shown.low, self.shown.high))
-        return {"column": [_shortened(name, 24) for name in self.shown.columns], "mean": means, "low": low, "high": high}
+        return {"column": [shortened(name, 24) for name in self.shown.columns], "mean": means, "low": low, "high": high}
 
     # -- figures ----------------------------------------------------------------------------------------------------------------------------
 
@@ -200,9 +200,9 @@ class Views:
         )  # fmt: skip
         named = [name for name in self.points.data if name.startswith("value")]
         columns = [] if not named else list(self.posterior.model.data.frame().columns)  # type: ignore[union-attr]
-        values = [(_shortened(str(columns[position]), 30), f"@{name}") for position, name in enumerate(named)]
+        values = [(shortened(str(columns[position]), 30), f"@{name}") for position, name in enumerate(named)]
         made.add_tools(HoverTool(tooltips=[("row", "@row"), ("cluster", "@cluster"), ("certainty", "@certainty"), ("second choice", "@second"), *values]))
-        made.xaxis.axis_label, made.yaxis.axis_label = (_shortened(name, 60) for name in self.shown.axes)
+        made.xaxis.axis_label, made.yaxis.axis_label = (shortened(name, 60) for name in self.shown.axes)
         if not self.shown.axes[1]:
             made.yaxis.visible, made.ygrid.grid_line_color = False, None
             made.y_range.start, made.y_range.end = -2.5, 2.5
@@ -246,7 +246,7 @@ class Views:
 
     def _traces(self) -> Any:
         trace = np.asarray(self.posterior.log_joint)
-        some = _spread(trace.shape[1], MAX_TRACE)
+        some = spread(trace.shape[1], MAX_TRACE)
         made = self._figure("Log joint, chain by chain", 260)
         dashes = ("solid", "dashed", "dotted", "dotdash", "dashdot")
         for chain in range(len(trace)):
@@ -306,4 +306,4 @@ document.dispatchEvent(new CustomEvent("maitre-chosen", {detail: chosen.length ?
 
 
 def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else _shortened(str(value), 30)
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else shortened(str(value), 30)
