@@ -1,20 +1,29 @@
-"""Meilă & Chen (2010), Dirichlet process mixtures of generalized Mallows models: artificial data sets 1–4, and held-out log predictive on an election.
+"""Meilă & Chen (2010), Dirichlet process mixtures of generalized Mallows models: artificial data, ballots, and many items.
 
-    python benchmarks/meila2010.py [--quick] [--replicates 10]
+    python benchmarks/meila2010.py [--quick] [--only sets samplers separated election dispersions many] [--replicates 10] [--out FOLDER]
 
-Ten clusters of 500 rankings of 20 items; t = 10 or 19 places; centres are drawn from a Mallows model with θ = 0.7 around one base (the paper's description, read literally, makes them coincide).
-For each start the mean variation of information (nats) of the last 20 iterations within a budget of CPU seconds is put beside that of labels drawn with the true parameters. The election
-is Dublin West 2002 (PrefLib), from MAITRE_DATA (default ../shared/data); a fifth of every distinct ballot's voters, drawn with seed 7, is held out.
+sets        Sets 1–4: ten clusters of 500 rankings of 20 items, t = 10 or 19 places. Centres are drawn from a Mallows model with θ = 0.7 around one base (the paper's description, read
+            literally, makes them coincide). From one cluster in 5 CPU seconds and from 200 random ones in 10, the mean variation of information (nats) of the last 20 iterations
+            is put beside that of labels drawn with the true parameters.
+samplers    The same data: variation of information after every iteration, from 200 random clusters, by Slice-Gibbs and Beta-Gibbs as printed, Slice-Gibbs put right, and the exact
+            collapsed sampler with splits and merges; figure meila2010_samplers.png.
+separated   Ten clusters of 500 complete rankings of 20 items around random centres, θ = 1 and θ = .2, beside scikit-learn's BayesianGaussianMixture on rank vectors.
+election    Dublin West and Meath 2002 (PrefLib), from MAITRE_DATA (default ../shared/data): held-out log predictive, a fifth of every distinct ballot's voters drawn with seed 7.
+dispersions Meath: E[θ_j] by place, averaged over large (more than 5 % of the voters) and small clusters, weighted by size; figure meila2010_dispersions.png.
+many        50,000 voters who name ten of 533 items each: seconds per iteration, memory, variation of information.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import time
 from pathlib import Path
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 import maitre as mt
 from maitre.chains.starts import start
@@ -28,75 +37,158 @@ from maitre.states.rankings import OrderingState
 
 N_ITEMS, N_CLUSTERS, SIZE = 20, 10, 500
 SETS = {1: np.ones(10), 2: np.ones(19), 3: 1.5 - 0.1 * np.arange(10), 4: 1.5 - 0.05 * np.arange(19)}
-DATA = Path(os.environ.get("MAITRE_DATA", "../shared/data"))
+SAMPLERS = {
+    "Slice-Gibbs as printed": mt.moves.SliceGibbs(as_printed=True),
+    "Beta-Gibbs as printed": mt.moves.BetaGibbs(),
+    "Slice-Gibbs put right": mt.moves.SliceGibbs(),
+    "exact, splits and merges": mt.moves.Mallows(),
+}
+ELECTIONS = {"Dublin West": "irish_2002_dublin_west.soi.gz", "Meath": "irish_2002_meath.soi.gz"}
+DATA = Path(os.environ.get("MAITRE_DATA", "../shared/data")) / "rankings"
+LARGE = 0.05
 
 
-def ranking(rng, center, theta):
-    left, found = list(center), []
-    for dispersion in theta:
-        weights = np.exp(-dispersion * np.arange(len(left)))
-        found.append(left.pop(rng.choice(len(left), p=weights / weights.sum())))
+# -- data -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def draw_rankings(rng, centers, labels, theta):
+    """A ranking for every label, place by place, of all voters at once."""
+    left = np.asarray(centers)[labels]
+    n_voters, n_items = left.shape
+    found = np.empty((n_voters, len(theta)), dtype=np.int64)
+    for j, dispersion in enumerate(theta):
+        sums = np.cumsum(np.exp(-dispersion * np.arange(n_items - j)))
+        codes = np.minimum(np.searchsorted(sums, rng.random(n_voters) * sums[-1], side="right"), n_items - 1 - j)
+        found[:, j] = left[np.arange(n_voters), codes]
+        left = left[np.arange(n_items - j) != codes[:, None]].reshape(n_voters, n_items - j - 1)
     return found
 
 
-def artificial(theta, seed):
+def artificial(theta, seed, spread=0.7):
+    """Rankings, their true clusters, and the clusters' centres; with no spread around one base these are random."""
     rng = np.random.default_rng(seed)
-    centers = [ranking(rng, range(N_ITEMS), np.full(N_ITEMS, 0.7)) for _ in range(N_CLUSTERS)]
-    return [ranking(rng, center, theta) for center in centers for _ in range(SIZE)], np.repeat(np.arange(N_CLUSTERS), SIZE), centers
+    if spread is None:
+        centers = np.array([rng.permutation(N_ITEMS) for _ in range(N_CLUSTERS)])
+    else:
+        centers = draw_rankings(rng, [np.arange(N_ITEMS)], np.zeros(N_CLUSTERS, dtype=int), np.full(N_ITEMS, spread))
+    truth = np.repeat(np.arange(N_CLUSTERS), SIZE)
+    return draw_rankings(rng, centers, truth, theta), truth, centers
 
 
-def true_labels(rankings, centers, theta, rng):
-    """Labels drawn with the true parameters."""
-    table, scores = np.array(rankings), []
+def log_chances(table, centers, theta):
+    """(rankings, clusters): log likelihoods with the true parameters, up to a constant of each ranking."""
+    scores = []
     for center in centers:
         places = np.argsort(center)[table]
         codes = places - np.array([(places[:, :j] < places[:, j : j + 1]).sum(axis=1) for j in range(places.shape[1])]).T
         scores.append(-codes @ theta)
-    chances = np.exp(np.array(scores).T)
+    return np.array(scores).T
+
+
+def true_labels(table, centers, theta, rng):
+    """Labels drawn with the true parameters."""
+    chances = np.exp(log_chances(table, centers, theta))
     return (np.cumsum(chances, axis=1) > rng.random((len(table), 1)) * chances.sum(axis=1, keepdims=True)).argmax(axis=1)
 
 
-def run(model, truth, init, seed, budget):
-    """Variation of information after every iteration, within a budget of CPU seconds."""
-    rng, move = stream(seed), mt.moves.Mallows()
+def mallows(table, n_items=N_ITEMS):
+    return Model.of(Rankings.of_positions(table.tolist(), n_items), mt.families.GeneralizedMallows(n_items), mt.priors.DirichletProcess(1.0))
+
+
+# -- artificial data --------------------------------------------------------------------------------------------------------------------------
+
+
+def run(model, truth, init, seed, budget, move=None, iterations=10**9):
+    """Variation of information after every iteration, within a budget of CPU seconds or of iterations."""
+    rng, move = stream(seed), (move or mt.moves.Mallows()).afresh()
     state = start(model, init, rng, OrderingState)
     began, found = time.process_time(), []
-    while time.process_time() - began < budget:
+    while time.process_time() - began < budget and len(found) < iterations:
         move.step(state, rng)
         state.tidy()
         found.append(variation_of_information(truth, state.canonical_labels()))
-    return np.array(found), state.n_clusters
+    return np.array(found), state, time.process_time() - began
 
 
-def artificial_sets(replicates, budgets):
-    warm = False
+def sets(options):
+    run(mallows(artificial(SETS[1], 0)[0][::50]), np.repeat(np.arange(10), 10), "one", 0, 0.1)  # compiles
+    budgets, replicates = ([("one", 3)], 1) if options.quick else ([("one", 5), ("random:200", 10)], options.replicates)
     for which, theta in SETS.items():
         for init, budget in budgets:
             good = 0
             for replicate in range(replicates):
-                rankings, truth, centers = artificial(theta, 100 + replicate)
+                table, truth, centers = artificial(theta, 100 + replicate)
                 rng = np.random.default_rng(0)
-                wanted = np.mean([variation_of_information(truth, true_labels(rankings, centers, theta, rng)) for _ in range(5)])
-                model = Model.of(rankings, mt.families.GeneralizedMallows(N_ITEMS), mt.priors.DirichletProcess(1.0))
-                if not warm:
-                    run(model, truth, "one", 0, 0.1)
-                    warm = True
-                found, n_clusters = run(model, truth, init, replicate, budget)
+                wanted = np.mean([variation_of_information(truth, true_labels(table, centers, theta, rng)) for _ in range(5)])
+                found, state, _ = run(mallows(table), truth, init, replicate, budget)
                 last = found[-20:].mean()
                 good += abs(last - wanted) <= max(0.1 * wanted, 0.02)
-                print(
-                    f"set {which}, {init:>10}, {budget:>2} s: {len(found):>3} iterations, VI {last:.3f} (true parameters {wanted:.3f}), {n_clusters} clusters",
-                    flush=True,
-                )
-            print(f"set {which}, {init}: {good} of {replicates} within 10 % or .02")
+                say(f"set {which}, {init:>10}, {budget:>2} s: {len(found):>3} iterations, VI {last:.3f} (truth {wanted:.3f}), {state.n_clusters} clusters")
+            say(f"set {which}, {init}: {good} of {replicates} within 10 % or .02")
 
 
-def held_out(quick):
-    file = DATA / "rankings" / "irish_2002_dublin_west.soi.gz"
-    if not file.exists():
-        print(f"{file} is not there: no held-out table")
-        return
-    rankings = read_preflib(file)
+def samplers(options):
+    replicates, iterations = (1, 10) if options.quick else (options.replicates, options.iterations)
+    figure = Figure(figsize=(11, 7.5), layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    for axes, (which, theta) in zip(figure.subplots(2, 2).ravel(), list(SETS.items())[: 1 if options.quick else None], strict=False):
+        for name, move in SAMPLERS.items():
+            curves, seconds = [], []
+            for replicate in range(replicates):
+                table, truth, _ = artificial(theta, 100 + replicate)
+                found, _, took = run(mallows(table), truth, "random:200", replicate, np.inf, move, iterations)
+                curves.append(found)
+                seconds.append(took / len(found))
+            mean = np.mean(curves, axis=0)
+            shown = [step for step in (3, 8, 20, 60, 250) if step <= iterations]
+            say(f"set {which}, {name:>24}: VI after {shown} iterations {mean[np.array(shown) - 1].round(3)}, {np.median(seconds):.3f} s an iteration")
+            axes.plot(np.arange(1, iterations + 1), mean, lw=1.6, label=name)
+        axes.set_title(f"set {which}: t = {len(theta)}, θ from {theta[0]:g} to {theta[-1]:g}", loc="left", fontsize=10)
+        axes.set_yscale("log")
+        axes.set_xlabel("iteration")
+        axes.set_ylabel("variation of information (nats)")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].legend(frameon=False, fontsize=8)
+    write(figure, options.out / "meila2010_samplers.png")
+
+
+def separated(options):
+    from sklearn.mixture import BayesianGaussianMixture
+
+    def fitted(table, burn_in, draws, seed):
+        rankings = Rankings.of_positions(table.tolist(), N_ITEMS)
+        return sample_rankings(rankings, "GeneralizedMallows", mt.priors.DirichletProcess(1.0), burn_in=burn_in, draws=draws, thin=1, seed=seed)
+
+    fitted(artificial(np.ones(19), 0, None)[0][::50], 3, 4, 0).point_estimate()  # compiles
+    for theta, bound, burn_in, draws, seeds in ((1.0, 0.003, 25, 20, range(3 if options.quick else 10)), (0.2, 1.15, 25, 90, range(1 if options.quick else 3))):
+        good = 0
+        for seed in seeds:
+            table, truth, centers = artificial(np.full(19, theta), 200 + seed, None)
+            began = time.process_time()
+            posterior = fitted(table, burn_in, draws, seed)
+            value = variation_of_information(truth, posterior.point_estimate())
+            told = f"θ = {theta}, seed {seed}: VI {value:.4f} in {time.process_time() - began:.1f} s, {posterior.n_clusters[0, -1]} clusters"
+            good += value <= bound
+            if seed < 3:
+                best = variation_of_information(truth, log_chances(table, centers, np.full(19, theta)).argmax(axis=1))
+                began = time.process_time()
+                vectors = np.argsort(np.c_[table, missing(table)], axis=1)
+                rival = BayesianGaussianMixture(n_components=20, covariance_type="spherical", random_state=0).fit_predict(vectors)
+                told += f"; true centres {best:.3f}; BayesianGaussianMixture (spherical) {variation_of_information(truth, rival):.3f} in {time.process_time() - began:.1f} s"
+            say(told)
+        say(f"θ = {theta}: {good} of {len(seeds)} with VI at most {bound}")
+
+
+def missing(table):
+    """The one item that complete rankings leave out."""
+    return N_ITEMS * (N_ITEMS - 1) // 2 - table.sum(axis=1)
+
+
+# -- ballots ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def parted(rankings):
+    """Ballots of four fifths of the voters, and those of the rest."""
     distinct = rankings.distinct()
     counts = np.array([count for _, count in distinct])
     new = np.random.default_rng(7).binomial(counts, 0.2)
@@ -105,24 +197,106 @@ def held_out(quick):
         kept = [(ranking, int(number)) for (ranking, _), number in zip(distinct, numbers, strict=True) if number]
         return Rankings.of_positions([r for r, _ in kept], rankings.n_items, rankings.item_names, [c for _, c in kept])
 
-    old, test = part(counts - new), part(new)
-    short = {"burn_in": 20, "draws": 5} if quick else {}
-    for name in ("GeneralizedMallows", "PlackettLuce"):
-        began = time.process_time()
-        posterior = sample_rankings(old, getattr(mt.families, name)(), **short)
-        score = posterior.log_density(test).mean()
-        print(f"Dublin West, {name}: {score:.4f} nats a ballot, {time.process_time() - began:.0f} s", flush=True)
-    print(
-        f"Dublin West, Plackett–Luce by EM, 20 components: {mt.approximate.plackett_luce_em(old, 20, iterations=20 if quick else 100).log_density(test).mean():.4f}"
+    return part(counts - new), part(new)
+
+
+def ballots(name):
+    file = DATA / ELECTIONS[name]
+    if not file.exists():
+        say(f"{file} is not there: nothing of {name}")
+        return None
+    return read_preflib(file)
+
+
+def election(options):
+    for name in list(ELECTIONS)[: 1 if options.quick else None]:
+        rankings = ballots(name)
+        if rankings is None:
+            continue
+        old, test = parted(rankings)
+        short = {"burn_in": 20, "draws": 5} if options.quick else {}
+        for family in ("GeneralizedMallows", "PlackettLuce"):
+            sample_rankings(old.select(np.arange(300)), getattr(mt.families, family)(), burn_in=6, draws=1)  # compiles
+            for init in ("auto",) if options.quick else ("auto", "random:50"):
+                began = time.process_time()
+                posterior = sample_rankings(old, getattr(mt.families, family)(), init=init, **short)
+                score = posterior.log_density(test).mean()
+                n_clusters = posterior.n_clusters.mean()
+                say(f"{name}, {family}, start {init}: {score:.4f} nats a ballot, {n_clusters:.0f} clusters, {time.process_time() - began:.0f} s")
+        for components in (20,) if options.quick else (20, 40, 80):
+            began = time.process_time()
+            score = mt.approximate.plackett_luce_em(old, components, iterations=20 if options.quick else 100).log_density(test).mean()
+            say(f"{name}, Plackett–Luce by EM, {components} components: {score:.4f}, {time.process_time() - began:.0f} s")
+        if not options.quick and name == "Dublin West":
+            say(f"{name}, Mallows kernels: {mt.approximate.mallows_kernel(old).log_density(test).mean():.4f}")
+
+
+def dispersions(options):
+    rankings = ballots("Dublin West" if options.quick else "Meath")
+    if rankings is None:
+        return
+    posterior = sample_rankings(rankings, mt.families.GeneralizedMallows(), init="one", draws=4, burn_in=20 if options.quick else 150)
+    places = rankings.n_items - 1
+    sums = {kind: np.zeros((2, places)) for kind in ("all", "large", "small")}
+    lengths = {kind: np.zeros(2) for kind in sums}
+    length = np.diff(rankings.starts)[rankings.ballot]
+    for draw in range(posterior.log_joint.shape[1]):
+        theta, shares = posterior.dispersions(0, draw), posterior.shares(0, draw)
+        labels = np.asarray(posterior.labels[0, draw])
+        for kind, chosen in (("all", shares > 0), ("large", shares > LARGE), ("small", shares <= LARGE)):
+            known = np.isfinite(theta[chosen])
+            sums[kind] += np.array([np.where(known, theta[chosen], 0.0).T @ shares[chosen], known.T @ shares[chosen]])
+            lengths[kind] += [length[chosen[labels]].sum(), chosen[labels].sum()]
+    figure = Figure(figsize=(6.5, 4.2), layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for kind, (total, weight) in sums.items():
+        mean = np.divide(total, weight, out=np.full(places, np.nan), where=weight > 0)
+        say(f"θ by place, {kind} clusters: {mean[:10].round(2)}; mean length of their ballots {lengths[kind][0] / max(lengths[kind][1], 1):.2f}")
+        axes.plot(np.arange(1, places + 1), mean, marker="o", ms=3, lw=1.5, label=f"{kind} clusters")
+    axes.set_xlabel("place")
+    axes.set_ylabel("E[θ], weighted by size")
+    axes.set_title(f"How firm each place is, {len(posterior.shares(0, 0))} clusters, large: > {LARGE:.0%} of the voters", loc="left", fontsize=10)
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    write(figure, options.out / "meila2010_dispersions.png")
+
+
+# -- many items -------------------------------------------------------------------------------------------------------------------------------
+
+
+def many(options):
+    """As large as the college applications of the paper may have been."""
+    n_items, n_voters, n_clusters, theta = 533, 5_000 if options.quick else 50_000, 30, np.linspace(1.5, 0.5, 10)
+    rng = np.random.default_rng(5)
+    centers = np.array([rng.permutation(n_items) for _ in range(n_clusters)])
+    truth = rng.choice(n_clusters, n_voters, p=rng.dirichlet(np.full(n_clusters, 2.0)))
+    model = mallows(draw_rankings(rng, centers, truth, theta), n_items)
+    run(mallows(draw_rankings(rng, centers, truth[:100], theta), n_items), truth[:100], "one", 0, np.inf, None, 6)
+    found, state, took = run(model, truth, "random:200", 0, 20 if options.quick else 300, None, 10 if options.quick else 100)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    say(
+        f"{n_items} items, {n_voters:,} voters: {took / len(found):.2f} s an iteration, VI {found[-1]:.3f} with {state.n_clusters} of {n_clusters} clusters, peak {memory:.0f} MB"
     )
-    if not quick:
-        print(f"Dublin West, Mallows kernels: {mt.approximate.mallows_kernel(old).log_density(test).mean():.4f}")
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def write(figure, path):
+    figure.savefig(path, dpi=110)
+    say(f"written: {path}")
 
 
 if __name__ == "__main__":
+    parts = {"sets": sets, "samplers": samplers, "separated": separated, "election": election, "dispersions": dispersions, "many": many}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one replicate, short")
+    parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="some of the parts")
     parser.add_argument("--replicates", type=int, default=10)
-    options = parser.parse_args()
-    artificial_sets(1 if options.quick else options.replicates, [("one", 3)] if options.quick else [("one", 5), ("random:200", 10)])
-    held_out(options.quick)
+    parser.add_argument("--iterations", type=int, default=250, help="of the comparison of samplers")
+    parser.add_argument("--out", type=Path, default=Path("."), help="where figures go")
+    given = parser.parse_args()
+    for part in given.only:
+        parts[part](given)

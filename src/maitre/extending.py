@@ -56,7 +56,7 @@ def extend(
             else "a search, an approximation or a part of a run"
         )
         raise ValueError(f"rows cannot be added to a posterior of {what}: put them among the data and sample again")
-    if model.data is None or not model.in_memory:
+    if model.data is None or model.on_disk:
         raise ValueError("rows can be added only to data in memory: load the run with data=, or sample again")
     data = model.data.concatenate(new_rows)
     chains, n_draws = posterior.log_joint.shape

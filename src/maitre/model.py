@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from maitre.data.blocks import Blocks
+from maitre.data.blocks import ArrayBlocks, Blocks
 from maitre.data.columns import Column, TypedRows, columns_of, with_types
 from maitre.data.rows import BlockRows, Rows, as_data
-from maitre.families import RANKINGS
+from maitre.families import LATENT, RANKINGS
 from maitre.families import REGISTRY as FAMILIES
 from maitre.families.auto import choose_family, with_sampled_scale
 from maitre.families.base import Family
@@ -23,6 +23,8 @@ from maitre.priors.base import Prior
 from maitre.priors.dirichlet_process import DirichletProcess
 
 POOL = 65_536
+_WORTHWHILE = 1 << 27  # bytes of encoded points, and …
+_LITTLE = 18  # … bytes of one, beyond which an array is rather encoded block by block, in every pass, than copied
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Model:
     data: Rows | None = None
     valid: Any = None  # the data as the family's `validate` gave them
     given: Family | None = None  # the family before its open fields were filled in
-    pool: Ints | None = None  # of data that stay on disk, the points that `encoded` holds
+    pool: Ints | None = None  # of data that stay where they are, the points that `encoded` holds
     choice: str = ""  # why this family, if it was chosen for these data
 
     @classmethod
@@ -49,7 +51,7 @@ class Model:
         on_disk: bool = False,
         types: Mapping[Any, str] | None = None,
     ) -> Model:
-        """Validate and encode the data, and fill in the family's defaults; a model is what it is. `on_disk`: data that are there may stay there.
+        """Validate and encode the data, and fill in the family's defaults; a model is what it is. `on_disk`: data that are there may stay there, and large arrays too.
 
         Where no family is given it is decided for each column what it is; `types` says so instead (`maitre.data.columns`).
         """
@@ -60,9 +62,10 @@ class Model:
         prior = as_prior(prior)
         prior.check_size(rows.n)
         prior = prior.for_points(rows.n)
-        if isinstance(rows, BlockRows) and not (on_disk and family.STREAMS and isinstance(prior, DirichletProcess)):
+        streaming = on_disk and family.STREAMS and isinstance(prior, DirichletProcess)
+        if isinstance(rows, BlockRows) and not streaming:
             rows = rows.in_memory()
-        valid = family.validate(rows.raw)
+        valid = family.validate(ArrayBlocks(rows.raw) if streaming and _better_left(rows, family) else rows.raw)
         filled = family.with_defaults(valid)
         pool = pool_of(rows.n) if isinstance(valid, Blocks) else None
         encoded = filled.at_prior_means().encode(valid if pool is None else valid[pool])
@@ -83,9 +86,18 @@ class Model:
         """Whether `encoded` holds all points; otherwise they are read block by block (`points_between`)."""
         return self.pool is None
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether points have to be read from a file."""
+        return isinstance(self.data, BlockRows)
+
     def points_between(self, begin: int, end: int) -> Any:
-        """Encoded points of data that stay on disk."""
-        return self.family.at_prior_means().encode(self.valid[begin:end])
+        """Encoded points of data that stay where they are."""
+        return self._at_prior_means.encode_block(self.valid[begin:end])
+
+    @cached_property
+    def _at_prior_means(self) -> Family:
+        return self.family.at_prior_means()
 
     def restricted(self, points: Ints, family: Family, prior: Prior) -> Model:
         """Some of the points, in memory, under a family and prior of their own."""
@@ -104,6 +116,14 @@ class Model:
         assert self.data is not None
         rows = self.data.alike(new)
         return self.family.at_prior_means().encode(self.family.validate(rows.raw)), rows.n
+
+
+def _better_left(rows: Rows, family: Family) -> bool:
+    """Whether the data are an array without gaps whose encoded copy would be large."""
+    size, array = 8 * rows.n_columns + family.EXTRA_BYTES, rows.raw
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or size <= _LITTLE or rows.n * size < _WORTHWHILE:
+        return False
+    return not np.isnan(array.min())
 
 
 @lru_cache(maxsize=4)
@@ -129,12 +149,12 @@ def as_family(family: Family | str | None, data: Rows) -> Family:
         return family
     if is_open(family):
         return choose_family(data)
-    if isinstance(family, str) and family in RANKINGS:
-        return RANKINGS[family]()
+    if isinstance(family, str) and family in RANKINGS | LATENT:
+        return (RANKINGS | LATENT)[family]()
     if isinstance(family, str) and family in FAMILIES and family != "Product":
         return with_sampled_scale(FAMILIES[family]())
     raise ValueError(
-        f"unknown family {family!r}; expected 'auto', one of {', '.join(name for name in FAMILIES if name != 'Product')}, or an object such as mt.families.NormalInverseGamma()"
+        f"unknown family {family!r}; expected 'auto', one of {', '.join(name for name in [*FAMILIES, *LATENT] if name != 'Product')}, or an object such as mt.families.NormalInverseGamma()"
     )
 
 

@@ -16,13 +16,14 @@ import numpy as np
 from maitre.chains.choice import assembled
 from maitre.chains.run import Conditions, new_run, posterior_of, resumed_run
 from maitre.chains.settings import Settings, seconds
+from maitre.chains.starts import block_by_block
 from maitre.data.groups import GroupedRows, as_groups
 from maitre.engines.sharing import ENGINES
 from maitre.families.base import Family
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
 from maitre.families.words import Words
 from maitre.model import Model, as_family, rows_of
-from maitre.moves import Move, stay_on_disk
+from maitre.moves import Move
 from maitre.moves.registry import named_moves
 from maitre.numerics.arguments import one_of, truth, whole_number
 from maitre.numerics.distributions import Gamma, Hyperparameter
@@ -96,7 +97,7 @@ def sample(
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
     conditions = Conditions(workers(engine, threads), seconds(time_budget), truth("progress", progress), _folder(store), truth("store_data", store_data))
     rows = rows_of(data, family)
-    model = assembled(rows, family, prior, on_disk=stay_on_disk(moves, rows.n), types=types)
+    model = assembled(rows, family, prior, on_disk=block_by_block(rows, moves, init), types=types)
     if until is None:
         return sample_model(model, settings, conditions)
     one_of("until", until, ("converged",))

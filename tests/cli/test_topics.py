@@ -36,6 +36,7 @@ def test_topics_documents_picture_and_summary(texts, capsys):
     assert "start: 15 topics at random; γ and the family's hyper-parameters held" in printed
     folder = "letters-maitre"
     topics, documents = pd.read_csv(f"{folder}/topics.csv"), pd.read_csv(f"{folder}/documents.csv", dtype={"document": str})
+    assert list(topics["topic"]) == list(range(len(topics)))
     assert topics["prevalence"].sum() == pytest.approx(1.0, abs=1e-4)
     assert all(set(words.split()[:3]) <= set(ANIMALS.split()) or set(words.split()[:3]) <= set(WEATHER.split()) for words in topics["words"][:2])
     assert list(documents["document"][:2]) == ["00", "01"]
@@ -47,6 +48,13 @@ def test_topics_documents_picture_and_summary(texts, capsys):
     posterior = mt.load(folder)
     assert isinstance(posterior, mt.GroupPosterior)
     assert list(posterior.vocabulary) == sorted([*ANIMALS.split(), *WEATHER.split()])
+    run(["predict", folder, texts, "--out", "new.csv"])
+    new = pd.read_csv("new.csv", dtype={"document": str})
+    assert list(new["document"][:2]) == ["00", "01"]
+    assert (new["topic_1"] == documents["topic_1"])[1:].mean() > 0.9
+    with pytest.raises(SystemExit):
+        run(["report", folder])
+    assert "maitre topics" in capsys.readouterr().err
     before = np.asarray(posterior.log_joint)
     run(["resume", folder, "--draws", "6", "--quiet"])
     after = np.asarray(mt.load(folder).log_joint)

@@ -6,10 +6,10 @@ import pytest
 import zarr
 
 import maitre as mt
-from maitre.chains.starts import parse_init
+from maitre.chains.starts import block_by_block, parse_init
 from maitre.data.blocks import ColumnBlocks, FileBlocks, ParquetBlocks, ZarrBlocks, blocks_of, open_blocks
 from maitre.data.files import open_table
-from maitre.data.rows import BlockRows, as_data
+from maitre.data.rows import ArrayRows, BlockRows, as_data
 from maitre.model import Model
 from maitre.moves import resolve, stay_on_disk
 from maitre.states.mixture import MixtureState
@@ -69,6 +69,27 @@ def test_the_chain_is_the_one_from_memory(tmp_path, kind, monkeypatch):
     assert not any(file.stat().st_size > 40_000 for file in (tmp_path / "run").rglob("data*"))  # a path, no copy
     longer = mt.resume(tmp_path / "run", draws=6, progress=False)
     np.testing.assert_array_equal(np.asarray(longer.labels)[:, :4], from_memory.labels)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_a_large_array_is_not_copied(kind, monkeypatch):
+    """The chain is that of a copy; a start that looks at all points, or a gap, asks for one."""
+    x = X.astype(kind)
+    options = {"family": mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), "moves": "parallel", "draws": 2, "burn_in": 2, "chains": 1, "progress": False}
+    copied = mt.sample(x, **options)
+    monkeypatch.setattr("maitre.model._WORTHWHILE", 1000)
+    monkeypatch.setattr("maitre.model.POOL", 10**6)
+    monkeypatch.setattr("maitre.states.mixture._NUMBERS_ENCODED", 1000)
+    left = mt.sample(x, **options)
+    assert [model.in_memory for model in (copied.model, left.model)] == [True, False]
+    assert not left.model.on_disk
+    assert np.shares_memory(left.model.valid.array, x)
+    np.testing.assert_array_equal(left.labels, copied.labels)
+    np.testing.assert_array_equal(left.predict(x[:9]), copied.predict(x[:9]))
+    assert Model.of(x, options["family"]).in_memory
+    assert [block_by_block(ArrayRows(x), "parallel", init) for init in ("kmeans:4", "one", np.zeros(5000))] == [False, True, True]
+    gaps = np.where(np.arange(len(x))[:, None] == 7, np.nan, x)
+    assert Model.of(gaps, mt.families.HierarchicalNormalInverseWishart(), on_disk=True).in_memory
 
 
 def test_points_of_which_only_some_are_in_memory(tmp_path, monkeypatch):

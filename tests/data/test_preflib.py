@@ -41,6 +41,13 @@ BAD = [
     ("a.csv", None, "x,y\n1,2\n", "say which with --format"),
     ("a.csv", "orderings", "p1,p2,p3\n1,,2\n", "a.csv, line 2: place 2 is empty, and later places are not: is this a table of rank vectors"),
     ("a.csv", "orderings", "p1,p2,p3\nx,y,z\nx,x,\n", "a.csv, line 3: 'x' is ranked twice"),
+    (
+        "a.csv",
+        "orderings",
+        "tea,milk,ale\n1,2,3\n3,1,2\n",
+        r"a.csv, line 2: 1, 2, 3 are places as well as items, and the columns are called tea, milk, ale: .*--format ranks",
+    ),
+    ("a.csv", "orderings", "voter,rank,item\n1,1,x\n", "a.csv, line 1: the columns are voter, rank, item: .*--format long"),
     ("a.csv", "ranks", "x,y\nx,y\n", "a.csv, line 2: 'x' is no place.*is this a table of orderings"),
     ("a.csv", "ranks", "x,y,z\n1,2,2\n", "a.csv, line 2: the places are 1, 2, 2; expected 1, 2, …, each once"),
     ("a.csv", "ranks", "x\n1\n", "a.csv has 1 column"),

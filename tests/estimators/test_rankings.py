@@ -27,9 +27,11 @@ def test_estimator(family):
     fitted = mt.RankingMixture(family, draws=10, burn_in=60, thin=2, random_state=0).fit(data)
     assert len(fitted.labels_) == 60
     assert fitted.weights_.sum() == pytest.approx(1.0)
-    assert (np.diff(fitted.weights_) <= 0).all()
+    assert (fitted.labels_ == fitted.posterior_.point_estimate()).all()
+    np.testing.assert_allclose(fitted.weights_, np.bincount(fitted.labels_) / 60)
     assert sorted(fitted.centers_[0]) == NAMES
-    assert {center[0] for center in fitted.centers_[:2]} == {"ale", "gin"}
+    assert {fitted.centers_[k][0] for k in np.argsort(-fitted.weights_)[:2]} == {"ale", "gin"}
+    assert mt.plots.rankings(fitted.posterior_).get_xlabel().startswith("place")
     assert fitted.predict([["ale"], ["gin"]])[0] != fitted.predict([["ale"], ["gin"]])[1]
     assert (fitted.dispersions_ is None) == (family == "PlackettLuce")
     assert fitted.predict_proba(data[:3]).sum(axis=1) == pytest.approx(1.0)
@@ -41,8 +43,7 @@ def test_estimator(family):
 
 def test_the_better_family_is_chosen():
     fitted = mt.RankingMixture(draws=2, burn_in=5, random_state=0).fit(lists())
-    assert set(fitted.comparison_) == {"GeneralizedMallows", "PlackettLuce"}
-    assert type(fitted.family_).__name__ == max(fitted.comparison_, key=fitted.comparison_.get)
+    assert fitted.choice_.startswith(f"{type(fitted.family_).__name__} predicts better: held-out log probability per ranking")
 
 
 def test_command(tmp_path, capsys):
@@ -50,8 +51,10 @@ def test_command(tmp_path, capsys):
     file.write_text("\n".join(["1st,2nd,3rd,4th", *(",".join(row + [""] * (4 - len(row))) for row in lists())]))
     run(["rankings", str(file), "--format", "orderings", "--out", str(tmp_path / "out"), "--draws", "3", "--burn-in", "10", "--chains", "1", "--quiet"])
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert summary["data"]["items"] == 4
-    assert "predicts these rankings better" in summary["notes"][0]
+    assert summary["data"]["columns"] == 4
+    assert "predicts better" in summary["choice"]
+    assert mt.load(tmp_path / "out").model.choice == summary["choice"]
+    assert sorted(summary["clusters"][0]["ordering"]) == NAMES
     assert len((tmp_path / "out" / "labels.csv").read_text().splitlines()) == 41
     run(["resume", str(tmp_path / "out"), "--draws", "5", "--quiet"])
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["settings"]["draws"] == 5

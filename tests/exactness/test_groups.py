@@ -16,6 +16,7 @@ from maitre.moves import dealt_groups, direct, documents, franchise, tables
 from maitre.moves import dishes as dish_moves
 from maitre.moves.dishes import Seats, move_dishes, seated
 from maitre.moves.franchise import Served
+from maitre.moves.hyper import FamilyHyperparameters
 from maitre.moves.pairs import fill_members
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Gamma
@@ -220,8 +221,21 @@ def test_superclusters_have_the_enumerated_law(processors, local, prior, expecte
 @pytest.mark.parametrize("make", [of_words, of_points])
 def test_documents_have_the_enumerated_law(make):
     model = make(HierarchicalDirichletProcess(1.0, 1.3))
-    expected = sum((max(key) + 1) * p for key, p in enumerated(model)[0].items())
-    assert distance_in_errors(by_move(mt.moves.Documents(0.5, 1), 6_000, model), expected) < 4.0
+    probabilities, _ = enumerated(model)
+    labels, _ = followed(mt.moves.Documents(0.3, 1), 6_000, model)
+    for statistic in (lambda key: max(key) + 1, lambda key: key[0] == key[1], lambda key: key[0] == key[3], lambda key: key[2] == key[4]):
+        expected = sum(statistic(key) * p for key, p in probabilities.items())
+        assert distance_in_errors(np.array([float(statistic(row)) for row in labels]), expected) < 4.0
+
+
+def test_probabilities_of_words_have_their_means():
+    """φ of a topic is Dirichlet(η + N_w), whatever form the counts have."""
+    state, rng = FranchiseState(of_words(HierarchicalDirichletProcess(1.0, 1.3)), [0, 0, 1, 0, 1, 1]), stream(0)
+    drawn = np.array([phi[:, :2] / totals[:2] for phi, totals in (documents._draw_topics(state, rng) for _ in range(3_000))])
+    counts = state.statistics.seen[:, :2] + 0.5
+    expected = counts / counts.sum(axis=0)
+    error = np.sqrt(expected * (1.0 - expected) / (counts.sum(axis=0) + 1.0) / len(drawn))
+    assert np.abs((drawn.mean(axis=0) - expected) / error).max() < 4.0
 
 
 def test_clusters_that_are_left_empty_are_noticed(monkeypatch):
@@ -403,17 +417,58 @@ def test_draws_with_a_sampled_concentration():
     assert distance_in_errors(gammas, 1.59650064) < 4.0
 
 
-def test_the_concentration_of_groups_has_the_density_of_quadrature():
-    lengths, n_tables, prior, rng = np.array([3, 10, 40]), 12, Gamma(2.0, 1.5), stream(0)
+def log_urn(gamma, n_tables, lengths):
+    """log of γ^T ∏ Γ(γ)/Γ(γ + N_m)."""
+    return n_tables * log(gamma) + sum(lgamma(gamma) - lgamma(gamma + n) for n in lengths)
 
-    def density(g):
-        return exp(prior.log_density(g) + n_tables * log(g) + sum(lgamma(g) - lgamma(g + n) for n in lengths))
 
-    total, mean = integrate.quad(density, 0, 60)[0], integrate.quad(lambda g: g * density(g), 0, 60)[0]
-    gamma, values = 1.0, np.empty(8_000)
+def moments(log_density, prior, highest=60.0):
+    """E[v] and E[v²] under a density ∝ prior × exp(log_density), by quadrature."""
+    total, *moments = (integrate.quad(lambda v, p=p: v**p * exp(prior.log_density(v) + log_density(v)), 0, highest, limit=200)[0] for p in (0, 1, 2))
+    return [moment / total for moment in moments]
+
+
+def assert_moments(values, log_density, prior):
+    for power, expected in enumerate(moments(log_density, prior), start=1):
+        assert distance_in_errors(values**power, expected) < 4.0
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_concentrations_have_the_densities_of_quadrature(own):
+    """α, γ and a γ of each group's own, given the tables."""
+    top, group, rng = Gamma(2.0, 1.0), Gamma(2.0, 1.5), stream(0)
+    state = FranchiseState(of_words(HierarchicalDirichletProcess(top, group, own=own)), [0, 0, 1, 0, 1, 2])
+    served = Served(np.zeros(state.capacity, dtype=np.int64), np.array([2, 3]))
+    served.of_cluster[:3] = [2, 2, 1]
+    values = np.empty((6_000, 3))
     for t in range(len(values)):
-        gamma = values[t] = franchise.draw_group_concentration(gamma, lengths, n_tables, prior.shape, prior.rate, rng)
-    assert distance_in_errors(values, mean / total) < 4.0
+        franchise.draw_weights(state, served, rng)
+        values[t] = state.prior.top, *state.gammas
+    assert_moments(values[:, 0], lambda a: 3 * log(a) + lgamma(a) - lgamma(a + 5), top)
+    for m in (0, 1):
+        lengths, n_tables = ([3], (2, 3)[m]) if own else ([3, 3], 5)
+        assert_moments(values[:, 1 + m], lambda g, n_tables=n_tables, lengths=lengths: log_urn(g, n_tables, lengths), group)
+    assert np.array_equal(values[:, 1], values[:, 2]) != own
+    wrong = moments(lambda g: log_urn(g, 6, [3, 3]), group)[0]  # a table too many
+    assert own or distance_in_errors(values[:, 1], wrong) > 5.0
+
+
+def test_the_concentration_of_words_has_the_density_of_quadrature():
+    """η, given the topics."""
+    prior, rng, labels = Gamma(2.0, 3.0), stream(0), np.array([0, 0, 1, 0, 1, 2])
+    state = FranchiseState(of_words(HierarchicalDirichletProcess(1.0, 1.3), prior), labels)
+    counts = np.zeros((3, 3), dtype=int)
+    np.add.at(counts, (labels, state.statistics.word), 1)
+
+    def log_likelihood(eta):
+        return sum(lgamma(3 * eta) - lgamma(3 * eta + row.sum()) + sum(lgamma(eta + n) - lgamma(eta) for n in row) for row in counts)
+
+    values = np.empty(3_000)
+    for t in range(len(values)):
+        FamilyHyperparameters().step(state, rng)
+        values[t] = state.family.concentration
+    assert_moments(values, log_likelihood, prior)
+    assert state.log_likelihood() == pytest.approx(log_likelihood(values[-1]), rel=1e-10)
 
 
 def by_tables(state, rng):
@@ -435,6 +490,22 @@ def test_slots_that_run_out_in_the_middle_of_a_sweep(sweep):
     assert np.all(served.of_cluster[state.sizes > 0] >= 1)
     assert not served.of_cluster[state.sizes == 0].any()
     assert served.in_group.sum() == served.of_cluster.sum()
+
+
+def test_counts_that_outgrow_their_form_in_the_middle_of_a_sweep():
+    """A word that is at first spread over three clusters and then nearly all in one, more often than two bytes can count; nothing is lost."""
+    n = 70_000
+    counts = sparse.csr_matrix((np.ones(n + 5, dtype=int), np.r_[np.zeros(n, dtype=int), np.ones(5, dtype=int)], np.arange(n + 6)), shape=(n + 5, 2))
+    model = Model.of(GroupedRows.of_counts(counts), Words(0.5, 2), HierarchicalDirichletProcess(1.0, 1.3))
+    state, rng = FranchiseState(model, np.arange(n + 5) % 3, values={"weights": [0.985, 0.005, 0.005], "rest": 0.005}), stream(0)
+    assert state.statistics.seen.itemsize == 2
+    served = direct.sweep(state, rng)
+    assert state.statistics.seen.max() > 2**16
+    assert served.of_cluster.sum() == n + 5  # a table for every document
+    state.audit()
+    seats = seated(state, rng)
+    seats.split_and_merge(state, 3, rng)
+    state.audit()
 
 
 @compiled

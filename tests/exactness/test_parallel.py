@@ -19,6 +19,7 @@ from maitre.moves.labels import Explicit, LabelStep
 from maitre.moves.split_merge import launch_many
 from maitre.numerics.draw import draw_below
 from maitre.numerics.rng import stream
+from maitre.posterior.diagnostics import effective_sample_size
 from maitre.priors import DirichletProcess
 from maitre.states.mixture import MixtureState
 from maitre.testing import assert_invariant, compare_with_enumeration, enumerate_posterior, follow_branches, transition_matrix
@@ -79,6 +80,22 @@ def test_without_protection_it_fails(monkeypatch):
     monkeypatch.setattr(LabelStep, "_counts", lambda self, coins, n: np.maximum(counts(self, coins, n), (np.arange(n) < 2).astype(int)))
     with pytest.raises(ValueError, match="is not in list"):
         law.matrix(lambda state, rng: LabelStep(state).half_by_half(law.explicit, rng))
+
+
+def test_numbers_of_points_and_slots_mean_nothing():
+    """Points in another order, or clusters in other slots, and the matrix is the same but for that."""
+    n, weights, means = THREE
+    before, law = Assignments(n, weights, means, empty=False), Assignments(n, weights[::-1], means[::-1], empty=False)
+
+    def half_by_half(law):
+        return law.matrix(lambda state, rng: LabelStep(state).half_by_half(law.explicit, rng))
+
+    matrix, slots = half_by_half(before), [law.states.index(tuple(len(weights) - 1 - k for k in z)) for z in before.states]
+    np.testing.assert_allclose(half_by_half(law)[np.ix_(slots, slots)], matrix, atol=1e-14)
+    law = Assignments(n, weights, means, empty=False)
+    law.model = Model.of(X[:n][::-1], FAMILY, DirichletProcess(1.0))
+    points = [law.states.index(z[::-1]) for z in before.states]
+    np.testing.assert_allclose(half_by_half(law)[np.ix_(points, points)], matrix, atol=1e-14)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.3])
@@ -225,6 +242,14 @@ def test_draws_have_the_enumerated_law(name):
     model = model_of(6)
     distance, expected = compare_with_enumeration(enumerate_posterior(model), drawn(model, STEPS[name], 4_000))
     assert distance < 2.0 * expected
+
+
+@pytest.mark.parametrize("step", [STEPS["all"], mt.moves.Superclusters(3).step], ids=["parallel", "superclusters"])
+def test_without_data_the_number_of_clusters_is_that_of_the_prior(step):
+    """All points at 0 and no freedom: E[K] = Σ α/(α + i)."""
+    found = drawn(Model.of(np.zeros((6, 1)), mt.families.KnownCovarianceGaussian(0.0, 1e-14, 1.0), DirichletProcess(1.5)), step, 4_000).max(axis=1) + 1.0
+    error = found.std() / math.sqrt(effective_sample_size(found))
+    assert abs(found.mean() - sum(1.5 / (1.5 + i) for i in range(6))) < 4.0 * error < 0.3
 
 
 def test_screened_proposals_have_the_enumerated_law(monkeypatch):

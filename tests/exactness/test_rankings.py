@@ -10,8 +10,11 @@ import maitre as mt
 from maitre.families.generalized_mallows import count_codes, log_marginal_of
 from maitre.model import Model
 from maitre.moves import mallows_split, mallows_sweeps
+from maitre.numerics.mallows import draw_dispersion
+from maitre.numerics.rng import stream
 from maitre.partitions.enumeration import all_partitions
-from maitre.states.rankings import OrderingState
+from maitre.posterior.diagnostics import effective_sample_size
+from maitre.states.rankings import OrderingState, WorthState
 from maitre.testing.enumeration import EnumeratedPosterior, compare_with_enumeration
 from maitre.testing.transitions import follow_branches
 
@@ -217,3 +220,83 @@ def test_chains_against_enumeration(request, move, family, rankings, prior):
         assert wrong > 2 * expected
     if draws == 60_000:
         assert found < 0.015
+
+
+# -- the samplers of Meilă & Chen -------------------------------------------------------------------------------------------------------------
+
+FOUR, SEVEN = [[0, 1, 2], [2, 3, 0], [1, 3, 2], [3, 0, 1]], [[0, 1], [2, 3], [4, 5], [6, 0]]
+PRINTED = mt.moves.SliceGibbs(as_printed=True)
+BIASES = [(PRINTED, FOUR, 0.032), (mt.moves.BetaGibbs(), FOUR, 0.194), (PRINTED, SEVEN, 0.212), (mt.moves.BetaGibbs(), SEVEN, 0.096)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("move", "rankings", "bias"), [*BIASES, (mt.moves.SliceGibbs(), FOUR, 0.0), (mt.moves.SliceGibbs(), SEVEN, 0.0)])
+def test_as_printed_they_are_as_far_from_the_posterior_as_is_said(move, rankings, bias):
+    family = mt.families.GeneralizedMallows(4 if rankings is FOUR else 7)
+    family, prior = family.with_defaults(family.validate(rankings)), mt.priors.DirichletProcess(1.0)
+    exact = enumerated_partitions(prior, rankings, mallows_evidence(family, rankings))
+    posterior = mt.sample(rankings, family=family, prior=prior, moves=[move], draws=20_000, burn_in=100, chains=1, seed=2, init="one", progress=False)
+    found, expected = compare_with_enumeration(exact, posterior.labels[0])
+    assert posterior.exact == (bias == 0.0)
+    assert abs(found - bias) < 0.02 if bias else found < 2 * expected
+
+
+# -- Geweke's joint test ----------------------------------------------------------------------------------------------------------------------
+
+LENGTHS = [2, 1, 2, 2]
+
+
+def rankings_given(labels, rows, family, rng):
+    """Rankings of these lengths given the clusters, and their worths or orderings, in which case dispersions are drawn from their prior first."""
+    if isinstance(family, mt.families.PlackettLuce):
+        return [np.argsort(rng.exponential(size=3) / rows[k])[:length].tolist() for k, length in zip(labels, LENGTHS, strict=True)]
+    words = rng.integers(2**63, size=4, dtype=np.uint64)
+    theta = [[draw_dispersion(family.nu * family.r[j], family.nu, 2 - j, words) for j in range(2)] for _ in rows]
+    found = []
+    for k, length in zip(labels, LENGTHS, strict=True):
+        left = list(rows[k])
+        chances = [np.exp(-theta[k][j] * np.arange(3 - j)) for j in range(length)]
+        found.append([int(left.pop(rng.choice(len(chance), p=chance / chance.sum()))) for chance in chances])
+    return found
+
+
+def rows_from_prior(n, family, rng):
+    return rng.gamma(family.shape, size=(n, 3)) if isinstance(family, mt.families.PlackettLuce) else np.array([rng.permutation(3) for _ in range(n)])
+
+
+def observed(labels, rows, rankings):
+    """Numbers whose expectations must agree: clusters, squared sizes, and what the first voter's cluster says of its ranking."""
+    own = rows[labels[0]]
+    share = own[rankings[0][0]] / own.sum() if own.dtype.kind == "f" else float(own[0] == rankings[0][0])
+    return [len(rows), (np.bincount(labels) ** 2).sum(), share, float(rankings[0][0] == rankings[1][0]), share * (labels[0] == labels[1])]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize("move", [mt.moves.Worths(), mt.moves.Mallows(collapsed_every=2, proposals=(2, 1, 1)), mt.moves.SliceGibbs()])
+def test_geweke(move, wrong):
+    rng, generator, prior, n_draws = stream(11), np.random.default_rng(5), mt.priors.DirichletProcess(1.0), 6000
+    worths = isinstance(move, mt.moves.Worths)
+    family, simulated = (mt.families.PlackettLuce(3, 0.8), mt.families.PlackettLuce(3, 2.0 if wrong else 0.8)) if worths else (
+        mt.families.GeneralizedMallows(3, 1.0, [0.5, 0.3]),
+        mt.families.GeneralizedMallows(3, 1.0, [1.5, 0.6] if wrong else [0.5, 0.3]),
+    )  # fmt: skip
+    kind, name = (WorthState, "worths") if worths else (OrderingState, "orderings")
+    partitions = list(all_partitions(4))
+    chances = np.exp([prior.log_probability(np.bincount(labels)) for labels in partitions])
+    independent, successive = [], []
+    for _ in range(n_draws):
+        labels = np.array(partitions[generator.choice(len(partitions), p=chances)])
+        rows = rows_from_prior(max(labels) + 1, simulated, generator)
+        rankings = rankings_given(labels, rows, simulated, generator)
+        independent.append(observed(labels, rows, rankings))
+    for _ in range(n_draws):
+        state = kind.of_variables(Model.of(family.rows(rankings), family, prior), {"labels": labels, name: rows})
+        move.step(state, rng)
+        labels, rows = (np.asarray(state.variables()[each]) for each in ("labels", name))
+        rankings = rankings_given(labels, rows, family, generator)
+        successive.append(observed(labels, rows, rankings))
+    a, b = np.array(independent), np.array(successive)
+    errors = np.sqrt(a.var(axis=0) / n_draws + b.var(axis=0) / [effective_sample_size(column) for column in b.T])
+    scores = np.abs(a.mean(axis=0) - b.mean(axis=0)) / errors
+    assert (scores.max() > 6) if wrong else (scores.max() < 4)

@@ -144,9 +144,10 @@ def test_five_points(n, processors):
     assert pairs.distance(stationary(pairs.local_matrix @ pairs.matrix(pairs.global_printed))) == pytest.approx(expected, abs=5e-5)
 
 
-def test_draws_have_the_enumerated_law():
+@pytest.mark.parametrize("processors", [3, *(pytest.param(p, marks=pytest.mark.long) for p in (1, 2, 7))])
+def test_draws_have_the_enumerated_law(processors):
     model = model_of(POSTERIOR, 6)
-    state, rng, move = MixtureState(model, np.zeros(6, dtype=int)), stream(2), Superclusters(3)
+    state, rng, move = MixtureState(model, np.zeros(6, dtype=int)), stream(2), Superclusters(processors)
     drawn = np.empty((4_000, 6), dtype=np.int64)
     for t in range(len(drawn)):
         move.step(state, rng)

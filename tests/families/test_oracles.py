@@ -35,21 +35,53 @@ def test_known_covariance_is_a_multivariate_normal(covariance):
     assert log_marginal(s, 1) == pytest.approx(stats.multivariate_normal(np.tile([0.2, 0.1], 4), joint).logpdf(X2.ravel()), abs=1e-10)
 
 
-def test_oracle_of_six_points():
-    """Log evidence and expected number of clusters, known by enumeration elsewhere."""
+ORACLES = {  # points, concentration: log evidence, E[K], P(K), the likeliest partitions, pairs that share a cluster; known by enumeration elsewhere
+    (4, 1.0): (
+        -6.81435284,
+        2.26233693,
+        (0.11449506, 0.54852009, 0.29713772, 0.03984713),
+        "0000 .11449506 0001 .23593871 0010 .01345462 0011 .20765883 0012 .12455774 0100 .02595139 0101 .00753480 0102 .03864000 0110 .00552470 0111 .05245704 "
+        "0112 .05579209 0120 .00394579 0121 .00777019 0122 .06643191 0123 .03984713",
+        {},
+    ),
+    (5, 1.0): (
+        -8.68540812,
+        2.59920208,
+        (0.02859122, 0.46524653, 0.39321897, 0.1042555, 0.00868777),
+        "00111 .21219726 00011 .16432283",
+        {(0, 1): 0.69500568, (2, 3): 0.45506162, (0, 4): 0.06332371},
+    ),
+    (5, 2.0): (-8.529827, 3.03549, (), "", {}),
+    (6, 1.0): (
+        -11.50534875,
+        3.05554762,
+        (0.00054031, 0.26961565, 0.45391343, 0.2285535, 0.04444092, 0.00293619),
+        "000111 .14401325 001111 .09118836 001222 .07602807 001112 .07171581",
+        {(0, 1): 0.71122886, (2, 3): 0.35159039, (0, 5): 0.00215167},
+    ),
+    (6, 0.5): (-11.98146154, 2.63788242, (), "", {(0, 1): 0.82085460, (2, 3): 0.39368333}),
+}
+
+
+@pytest.mark.parametrize("case", ORACLES, ids=str)
+def test_oracle_of_six_points(case):
     from maitre.testing import enumerate_posterior
 
+    (n, alpha), (evidence, expected, law, likeliest, shared) = case, ORACLES[case]
     family, x = mt.families.KnownCovarianceGaussian(0.0, 4.0, 0.25), [[-1.0], [-0.8], [0.1], [0.9], [1.1], [2.0]]
-    for n, alpha, evidence, expected in (
-        (4, 1.0, -6.81435284, 2.26233693),
-        (5, 1.0, -8.68540812, 2.59920208),
-        (6, 1.0, -11.50534875, 3.05554762),
-        (6, 0.5, -11.98146154, 2.63788242),
-    ):
-        exact = enumerate_posterior(Model.of(x[:n], family, DirichletProcess(alpha)))
-        n_clusters = np.array([max(labels) + 1 for labels in exact.partitions])
-        assert exact.log_evidence == pytest.approx(evidence, abs=2e-8)
-        assert exact.probabilities @ n_clusters == pytest.approx(expected, abs=2e-8)
+    exact = enumerate_posterior(Model.of(x[:n], family, DirichletProcess(alpha)))
+    partitions = np.array(exact.partitions)
+    n_clusters = partitions.max(axis=1) + 1
+    close = {"abs": 6e-7 if case == (5, 2.0) else 2e-8}
+    assert exact.log_evidence == pytest.approx(evidence, **close)
+    assert exact.probabilities @ n_clusters == pytest.approx(expected, abs=5e-6 if case == (5, 2.0) else 2e-8)
+    for k, p in enumerate(law):
+        assert exact.probabilities[n_clusters == k + 1].sum() == pytest.approx(p, **close)
+    words = likeliest.split()
+    for labels, p in zip(words[::2], words[1::2], strict=True):
+        assert exact.probabilities[exact.partitions.index(tuple(map(int, labels)))] == pytest.approx(float(p), **close)
+    for (i, j), p in shared.items():
+        assert exact.probabilities[partitions[:, i] == partitions[:, j]].sum() == pytest.approx(p, **close)
 
 
 def test_normal_inverse_gamma_by_quadrature():

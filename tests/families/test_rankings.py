@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 import maitre as mt
+from maitre.families import plackett_luce
 from maitre.families.generalized_mallows import count_codes, draw_alone, find_chance, log_density_alone, log_marginal_of, log_predictive, set_ordering
-from maitre.families.orderings import fill_costs, fill_pairs, look_ahead, redraw_stagewise, reinsert, stagewise, swap_neighbours
-from maitre.families.plackett_luce import draw_worths_alone, log_likelihood, redraw_worths
+from maitre.families.orderings import fill_costs, fill_pairs, fill_rows, look_ahead, redraw_stagewise, reinsert, stagewise, swap_neighbours
+from maitre.families.plackett_luce import draw_worths_alone, lay_out_worths, log_likelihood, redraw_worths
 from maitre.families.rankings import fill_codes
+from maitre.model import Model
+from maitre.moves import mallows_sweeps
+from maitre.moves.mallows_sweeps import with_dispersions
+from maitre.moves.meila_chen import with_beta
 from maitre.numerics.rng import stream
+from maitre.states.rankings import OrderingState
 from maitre.testing.transitions import follow_branches
 
 
@@ -46,6 +52,16 @@ def test_predictive_probabilities():
     assert log_predictive(s, 0, 3) == pytest.approx(-5.913380330271529, abs=1e-9)
     exact = [0.756524990361, 0.15993370444, 0.051422255687, 0.0214191755693, 0.0106998739424]
     assert [find_chance(s, 0, 0, code) for code in range(5)] == pytest.approx(exact, abs=1e-9)
+    by_beta = with_beta(s)
+    assert by_beta.log_predictive(0, 3) == pytest.approx(-6.353471837021577, abs=1e-12)
+    before = s.seen.copy(), s.total.copy()
+    by_beta.add(0, 3)
+    assert by_beta.log_predictive_without(0, 3) == pytest.approx(-6.353471837021577, abs=1e-12)
+    by_beta.remove(0, 3)
+    assert (before[0] == s.seen).all()
+    assert (before[1] == s.total).all()
+    first = np.exp(by_beta.log_first[0])
+    assert first / first.sum() == pytest.approx([0.817142857143, 0.116734693878, 0.0389115646259, 0.0176870748299, 0.00952380952381], abs=1e-9)
 
 
 def test_one_ranking_alone():
@@ -76,17 +92,24 @@ RANKINGS = [[0, 2, 1], [3], [1, 0], [3, 1, 2]]
 THETA = np.array([0.9, 0.4, 1.3])
 
 
-@pytest.fixture(scope="module")
-def target():
-    s = statistics(mt.families.GeneralizedMallows(4), RANKINGS)
-    costs, pairs = np.zeros((4, 4)), np.zeros((4, 4))
-    fill_costs(s, np.arange(4), 4, THETA, costs)
-    fill_pairs(s, np.arange(4), 4, THETA, pairs)
+SHORT = [[2, 0], [2], [2, 0], [0]]  # of items 1 and 3 nothing is known
+
+
+@pytest.fixture(scope="module", params=[RANKINGS, SHORT])
+def target(request):
+    rankings = request.param
+    s = statistics(mt.families.GeneralizedMallows(4), rankings)
+    costs, pairs, rows, listed = np.zeros((4, 4)), np.zeros((4, 4)), np.zeros((4, 4)), np.arange(4)
+    fill_costs(s, s.ballot, 4, THETA, costs)
+    fill_pairs(s, s.ballot, 4, THETA, pairs)
+    listed = listed[: fill_rows(s, np.sort(s.ballot), 4, THETA, rows, listed)]
+    assert listed.tolist() == sorted({item for ranking in rankings for item in ranking})
+    np.testing.assert_allclose(rows[listed], pairs[listed])
     orders = list(itertools.permutations(range(4)))
-    cost = [sum(THETA[j] * code for ranking in RANKINGS for j, code in enumerate(codes_of(ranking, order))) for order in orders]
+    cost = [sum(THETA[j] * code for ranking in rankings for j, code in enumerate(codes_of(ranking, order))) for order in orders]
     np.testing.assert_allclose(cost, [sum(costs[b, a] for a, b in itertools.combinations(order, 2)) for order in orders])
     probabilities = np.exp(-np.array(cost))
-    return costs, pairs, orders, probabilities / probabilities.sum()
+    return costs, pairs, listed, orders, probabilities / probabilities.sum()
 
 
 def law_of(draw, orders):
@@ -98,13 +121,14 @@ def law_of(draw, orders):
 
 @pytest.mark.parametrize("kernel", [reinsert, swap_neighbours, redraw_stagewise])
 def test_moves_of_orderings_are_exact(target, kernel):
-    costs, pairs, orders, probabilities = target
+    costs, pairs, listed, orders, probabilities = target
+    given = {reinsert: (pairs, listed), swap_neighbours: (pairs,), redraw_stagewise: (costs,)}[kernel]
     after = np.zeros(24)
     for order, probability in zip(orders, probabilities, strict=True):
 
         def run(rng, order=order):
             ordering = np.array(order, dtype=np.int16)
-            kernel(costs if kernel is redraw_stagewise else pairs, ordering, np.zeros((2, 4)), rng)
+            kernel(*given, ordering, np.zeros((2, 4)), rng)
             return tuple(int(item) for item in ordering)
 
         after += probability * law_of(run, orders)
@@ -128,7 +152,7 @@ def test_stagewise_alone_is_not_exact():
 
 
 def test_looking_ahead_says_what_it_draws(target):
-    _, pairs, orders, _ = target
+    _, pairs, _, orders, _ = target
     guess = np.array([1, 0, 3, 2], dtype=np.int16)
 
     def run(rng):
@@ -158,6 +182,25 @@ def test_worths_given_one_ranking():
     assert (np.abs(likelihood @ weights / likelihood.sum() - np.mean(exact, axis=0)) < 6 * error).all()
     s.worths[0], s.whole[0] = [1.0, 2.0, 3.0, 4.0], 10.0
     assert log_likelihood(s, 0, 0) == pytest.approx(math.log(3 / 10 * 1 / 7))
+
+
+def test_all_slots_at_once():
+    """What vector loops over slots say is what each slot says, products that underflow included."""
+    rankings, rng = [[2, 0, 5], [1], [6, 5, 4, 3, 2, 1]], np.random.default_rng(2)
+    worths = mt.families.PlackettLuce(7)
+    s = worths.allocate(worths.encode(worths.rows(rankings)), 9)
+    s.worths[:] = rng.gamma(0.5, size=(9, 7)) ** 8
+    s.worths[3] = 1e-290
+    s.worths[3, 0] = 1.0
+    lay_out_worths(s)
+    family = mt.families.GeneralizedMallows(7)
+    state = OrderingState.of_labels(Model.of(family.rows(rankings * 3), family, mt.priors.DirichletProcess(1.0)), np.arange(9))
+    explicit = with_dispersions(state, stream(1))()
+    for given, at_once, each in ((s, plackett_luce.log_likelihoods, log_likelihood), (explicit, mallows_sweeps.log_likelihoods, mallows_sweeps.log_likelihood)):
+        for d in range(3):
+            out = np.full(9, 0.25)
+            at_once(given, d, 9, out)
+            np.testing.assert_allclose(out, [0.25 + each(given, k, d) for k in range(9)], rtol=1e-12)
 
 
 def test_what_does_not_fit():

@@ -76,12 +76,24 @@ def test_sampling_works_by_default_and_says_what_it_cannot_do():
     posterior = mt.sample(COUNTS, family=Rates(), draws=20, burn_in=10, chains=2, progress=False)
     assert np.isfinite(posterior.log_joint).all()
     assert "auxiliary" in posterior.moves
-    with pytest.raises(ValueError, match="predictions need the closed marginals"):
-        posterior.predict(COUNTS)
     with pytest.raises(ValueError, match="'gibbs' needs the closed marginals"):
         mt.sample(COUNTS, family=Rates(), moves="gibbs", progress=False)
     with pytest.raises(ValueError, match="'sequential' needs the closed marginals"):
         mt.sample(COUNTS, family=Rates(), init="sequential", progress=False)
+
+
+def test_predictions_are_those_of_the_conjugate_twin():
+    """Densities given parameters drawn for the clusters, averaged over draws, against those with the parameters integrated out, by enumeration."""
+    prior, new = DirichletProcess(1.0), np.array([0.0, 3.0, 9.0])
+    posterior = mt.sample(COUNTS, family=Rates(), prior=prior, draws=3000, burn_in=100, chains=1, seed=1, progress=False)
+    twin = mt.families.GammaPoisson(1.3, 0.6)
+
+    def log_evidence(counts):
+        return enumerate_posterior(Model.of(counts[:, None], twin, prior)).log_evidence
+
+    exact = np.array([log_evidence(np.append(COUNTS, value)) for value in new]) - log_evidence(COUNTS)
+    assert posterior.log_density(new, max_draws=3000) == pytest.approx(exact, abs=0.05)
+    assert posterior.predict_proba(new).sum(axis=1) == pytest.approx(1.0)
 
 
 def test_links_have_the_law_of_the_conjugate_twin():

@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 from scipy.integrate import quad
 
-from maitre.numerics.mallows import draw_dispersion, log_beta_tilde, log_psi, mean_code, mean_dispersion
+from maitre.numerics.mallows import draw_dispersion, log_beta_tilde, log_psi, mean_code, mean_dispersion, slice_dispersion
 from maitre.numerics.rng import stream
 
 INTEGRALS = [
@@ -51,10 +51,21 @@ def test_expectations():
         assert mean_code(m, theta) == pytest.approx(codes @ weights / weights.sum(), rel=1e-10)
 
 
+def sliced(a, mass, m, rng):
+    """Every tenth of many slice steps."""
+    theta, found = 1.0, []
+    for step in range(40_000):
+        theta = slice_dispersion(theta, a, mass, m, rng)
+        if step % 10 == 9:
+            found.append(theta)
+    return found
+
+
+@pytest.mark.parametrize("by_slices", [False, True])
 @pytest.mark.parametrize(("a", "mass", "m"), [(3.5, 5.0, 4), (0.5, 1.0, 3), (300.0, 40.0, 13), (1300.0, 4000.0, 13), (2.0, 3.0, 0)])
-def test_draws_follow_the_density(a, mass, m):
+def test_draws_follow_the_density(a, mass, m, by_slices):
     rng = stream(5)
-    draws = np.array([draw_dispersion(a, mass, m, rng) for _ in range(4000)])
+    draws = np.array(sliced(a, mass, m, rng) if by_slices else [draw_dispersion(a, mass, m, rng) for _ in range(4000)])
 
     def density(theta):
         return np.exp(-a * theta - mass * log_psi(m, theta) - log_beta_tilde(a, mass + 1.0, m))

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import maitre as mt
+from maitre.data.groups import GroupedRows
 from maitre.numerics.rng import stream
 from maitre.posterior.documents import log_estimates
 
@@ -78,6 +79,34 @@ def test_groups_of_any_family(tmp_path):
     assert weights[1].max() > 0.9
     assert weights[0].max() < 0.8
     assert np.asarray(mt.load(tmp_path / "run").draws["statistics"]).shape == np.asarray(hdp.draws["statistics"]).shape
+    _predictions_by_hand(hdp, x, groups)
+
+
+def _predictions_by_hand(hdp, x, groups):
+    """Σ_k (n_gk + γβ_k) p(x | x_k) / (N_g + γ), with the clusters' points found again among the data, for a group that is known and for one that is not."""
+    from scipy.stats import multivariate_normal
+
+    points = np.array([[0.3, -0.2], [8.0, 7.0], [30.0, 30.0]])
+    chain, draw = hdp.best_draw
+    shares, gamma, counts = hdp.shares(chain, draw), hdp.group_concentration[chain, draw], hdp.group_counts(chain, draw).toarray()
+    near = (x.mean(axis=1) > 4.0).astype(int)  # two clusters, far apart
+    assert counts.shape[1] == 2
+    order = [0, 1] if (counts[0] == np.bincount(near[groups == "a"], minlength=2)).all() else [1, 0]
+    densities = []
+    for members in [*(x[near == k] for k in order), x[:0]]:
+        variance = 1.0 / (1.0 / 20.0 + len(members))
+        mean = variance * (4.0 / 20.0 + members.sum(axis=0))
+        densities.append(multivariate_normal(mean, np.eye(2) * (1.0 + variance)).pdf(points))
+    urn = (np.append(counts[0], 0.0) + gamma * shares) / (counts[0].sum() + gamma)
+    for names, weights in (("a", urn), (None, shares), ("elsewhere", shares)):
+        joint = weights[:, None] * np.array(densities)
+        np.testing.assert_allclose(hdp.predict_proba(points, names), (joint / joint.sum(axis=0)).T, rtol=1e-6)
+        assert hdp.predict(points, names).tolist() == joint[:2].argmax(axis=0).tolist()
+    log_density = hdp.log_density(points, max_draws=40, groups=["a", "b", "elsewhere"])
+    assert log_density[0] > -5.0
+    assert log_density[2] < -15.0
+    with pytest.raises(ValueError, match="2 groups are named for 3 new points"):
+        hdp.log_density(points, groups=["a", "b"])
 
 
 def test_labels_are_in_the_order_of_the_rows():
@@ -116,8 +145,10 @@ def test_labels_that_were_not_kept_are_an_error(corpus):
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        ([[1.5, 2.0]], "word 0 in document 0 is"),
-        ([[1, 0], [0, -2]], "word 1 in document 1 is"),
+        ([[1.5, 2.0]], "word 0 in document 0 is 1.5;"),
+        ([[1, 0], [0, -2]], "word 1 in document 1 is -2;"),
+        (sparse.csr_matrix(([1, 1], [0, 7], [0, 1, 2]), shape=(2, 3)), "document 1 has the word 7, which is out of range"),
+        ([[10**12, 1]], "are these counts"),
         (np.empty((3, 0)), "vocabulary is empty"),
         (np.zeros((3, 4)), "no words in any document"),
         (([[1.0], [2.0]], ["a"]), "one group per point"),
@@ -126,6 +157,11 @@ def test_labels_that_were_not_kept_are_an_error(corpus):
 def test_input_that_is_no_corpus_is_an_error(groups, message):
     with pytest.raises(ValueError, match=message):
         mt.sample_groups(groups, draws=2, burn_in=2, progress=False)
+
+
+def test_names_of_another_number_are_an_error():
+    with pytest.raises(ValueError, match="vocabulary has 1 entries for counts of 2 words"):
+        GroupedRows.of_counts([[1, 2]], vocabulary=["ant"])
 
 
 def test_documents_of_another_vocabulary_are_an_error(hdp):
@@ -171,3 +207,20 @@ def test_a_concentration_for_each_group_is_kept_and_goes_on(corpus, tmp_path):
     longer = mt.resume(tmp_path / "run", draws=6, progress=False)
     assert np.asarray(whole.draws["gammas"]).shape == (1, 6, 60)
     np.testing.assert_array_equal(np.asarray(longer.draws["gammas"]), np.asarray(whole.draws["gammas"]))
+
+
+def test_what_is_missing_of_points_in_groups_is_a_variable():
+    from maitre.data.groups import GroupedRows
+    from maitre.model import Model
+    from maitre.states.franchise import FranchiseState
+
+    x = np.random.default_rng(0).normal(size=(8, 2))
+    x[3, 1] = np.nan
+    rows = GroupedRows.of_index(x, np.arange(8) % 2)
+    model = Model.of(rows, mt.families.HierarchicalNormalInverseWishart(), mt.priors.HierarchicalDirichletProcess(1.0, 1.0))
+    state = FranchiseState(model, np.arange(8) % 3, compiled=False)
+    before = state.log_joint
+    state.set_family({"missing": np.array([2.5])})
+    assert np.count_nonzero(state.statistics.x == 2.5) == 1
+    assert state.log_joint != before
+    state.audit()

@@ -88,9 +88,6 @@ class WeightedState(ClusterState):
         share = self.prior.concentration / len(self.weights)
         return float((self.sizes + share - 1.0) @ np.log(self.weights) + gammaln(self.prior.concentration) - len(self.weights) * gammaln(share))
 
-    def log_prior_at(self, values): ...
-    def set_prior(self, values): ...
-
 
 class Weights(moves.Move):
     name = "weights"

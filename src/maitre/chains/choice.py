@@ -13,16 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from maitre.chains.rankings import better_model
 from maitre.chains.starts import start
+from maitre.chains.tails import with_tails
+from maitre.data.rankings import Rankings
 from maitre.data.rows import Rows
 from maitre.families.auto import WIDE, independent_columns
 from maitre.families.base import Family
 from maitre.families.hierarchical import HierarchicalNormalInverseWishart, shrinkage
-from maitre.model import Model
+from maitre.model import Model, is_open
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import stream
-from maitre.posterior.prediction import score_new
+from maitre.posterior.prediction import log_densities_given
 from maitre.priors.base import Prior
 
 _ROWS = 2000
@@ -44,10 +47,17 @@ def assembled(
     >>> type(assembled(np.random.default_rng(0).normal(size=(30, 2))).family).__name__
     'HierarchicalNormalInverseWishart'
     """
+    if isinstance(data, Rankings) and is_open(family):
+        return better_model(data, prior)
     model = Model.of(data, family, prior, on_disk=on_disk, types=types)
-    chosen = family is None or (isinstance(family, str) and family == "auto")
-    if isinstance(data, Model) or not chosen or not isinstance(model.data, Rows):
+    if isinstance(data, Model) or not is_open(family) or not isinstance(model.data, Rows):
         return model
+    return with_tails(_full_or_independent(model, prior), prior)
+
+
+def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
+    """The model, or that with independent columns where these predict better."""
+    assert isinstance(model.data, Rows)
     n_columns = model.data.n_columns
     if not isinstance(model.family, HierarchicalNormalInverseWishart):
         wide = n_columns > WIDE and type(model.family) is type(independent_columns())
@@ -96,7 +106,4 @@ def _held_out(model: Model, family: Any, rows: Ints, held: Ints) -> Floats:
     state: Any = start(train, "auto", stream(_SEED, 1))
     state.commit()
     encoded = train.family.at_prior_means().encode(valid[held])
-    n_clusters, n = state.n_clusters, len(held)
-    highest, totals = np.full(n, -np.inf), np.zeros((n, 1))
-    score_new(state.reading(encoded), state.log_weights_of_a_new_point()[None], np.ones((n_clusters + 1, 1)), np.zeros(n_clusters + 1), highest, totals)
-    return highest + np.log(totals[:, 0])  # type: ignore[no-any-return]
+    return log_densities_given(state, encoded, len(held))

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.cluster import hierarchy
 
+from maitre.families.base import completes_points
 from maitre.model import Model
 from maitre.moves.base import Move
 from maitre.numerics.arrays import Floats, Ints
@@ -52,7 +53,7 @@ def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None) -> Mix
         return best
     labels = np.full(model.n, -1)
     labels[some] = best.canonical_labels()
-    values = {name: value for name, value in best.hypervariables.items() if not name.endswith("missing")}
+    values = {name: value for name, value in best.hypervariables.items() if not completes_points(name)}
     return _completed(model, labels, values | _values_at_first(model), sweep, rng)
 
 

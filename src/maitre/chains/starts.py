@@ -10,9 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from maitre.chains.climbs import climbed
+from maitre.data.rows import BlockRows, Rows
 from maitre.families.base import ConjugateFamily
 from maitre.model import Model
-from maitre.moves import REGISTRY, Move, resolve
+from maitre.moves import REGISTRY, Move, resolve, stay_on_disk
 from maitre.moves.gibbs import label_entropy
 from maitre.numerics.arrays import Ints
 from maitre.numerics.draw import draw_below, fill_below, shuffle
@@ -41,7 +42,7 @@ def parse_init(init: Any, model: Model) -> tuple[str, int]:
         raise ValueError(
             f"unknown init {init!r}; expected one of {', '.join(NAMES)} ('random', 'kmeans' and 'variational' take a number of clusters, as in 'random:50'), or a label vector"
         )
-    if not model.in_memory and name not in ("auto", "one", "singletons", "random"):
+    if not model.in_memory and looks_at_all_points(init):
         raise ValueError(f"init {name!r} needs all points in memory, and the data stay on disk: use 'one'")
     if name == "singletons" and most < model.n:
         raise ValueError(f"init 'singletons' has {model.n} clusters; {type(model.prior).__name__} allows at most {most}: use 'sequential'")
@@ -50,6 +51,16 @@ def parse_init(init: Any, model: Model) -> tuple[str, int]:
 
         check_weights("init 'variational'", model)
     return name, min(int(number) if number else _DEFAULT_CLUSTERS.get(name, 1), model.n, most)
+
+
+def looks_at_all_points(init: Any) -> bool:
+    """Whether a start needs all points, encoded, in memory."""
+    return isinstance(init, str) and init.partition(":")[0] not in ("auto", "one", "singletons", "random")
+
+
+def block_by_block(rows: Rows, moves: Any, init: Any) -> bool:
+    """Whether points may be read block by block: the moves can, and so can the start (of data on disk it has to)."""
+    return stay_on_disk(moves, rows.n) and (isinstance(rows, BlockRows) or not looks_at_all_points(init))
 
 
 def _given(init: Any, model: Model, most: int) -> Ints:

@@ -8,6 +8,7 @@ import numpy as np
 
 from maitre.data.rows import Rows
 from maitre.numerics.arrays import Floats, Ints
+from maitre.posterior.rankings import RankingPosterior
 
 MAX_COLUMNS = 5
 MAX_SIMILARITY = 1500
@@ -23,6 +24,18 @@ def clusters_at_a_glance(data: Rows, clusters: Ints, certain: Floats, stable: Fl
         | ({} if stable is None else {"stability": float(stable[k])})
         | {"columns": {name: values[k] for name, values in columns.items()}}
         for k in np.argsort(-sizes, kind="stable")
+    ]
+
+
+def rankings_at_a_glance(posterior: RankingPosterior, certain: Floats, stable: Floats) -> list[dict[str, Any]]:
+    """The same for rankings, with what each cluster prefers, from best to worst, and how firm each place is."""
+    labels, firmness = posterior.point_estimate(), posterior.firmness()
+    shares, means = posterior.shares(), np.bincount(labels, certain) / np.bincount(labels)
+    names = [[posterior.rankings.name_of(int(item)) for item in row] for row in posterior.orderings()]
+    return [
+        {"cluster": int(k), "size": round(shares[k] * len(labels)), "share": float(shares[k]), "certainty": float(means[k]), "stability": float(stable[k])}
+        | {"ordering": names[k], "firmness": [round(float(p), 4) for p in firmness[k]]}
+        for k in np.argsort(-shares, kind="stable")
     ]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from maitre.chains.choice import assembled
 from maitre.chains.settings import Settings
+from maitre.chains.starts import block_by_block
 from maitre.cli import options
 from maitre.cli.folder import check_free
 from maitre.cli.job import Job, Source, run_job
@@ -20,7 +21,6 @@ from maitre.data.rows import Rows, as_data
 from maitre.families.auto import with_fixed_scale
 from maitre.model import as_family, is_open
 from maitre.moves import REGISTRY as MOVES
-from maitre.moves import stay_on_disk
 
 _SPACE, _SAMPLING = "Points in space or time", options.SAMPLING
 
@@ -122,7 +122,7 @@ def fit(
     settings = Settings(moves, draws, burn_in, thin, chains, seed, init)
     data = with_types(data, parse_types(types or []), decide=is_open(family))
     partition_prior = space.prior(places.raw, concentration) if space.asked_for else named_prior(prior, concentration)
-    model = assembled(data, with_fixed_scale(as_family(family, data)) if fixed_scale else family, partition_prior, on_disk=stay_on_disk(moves, data.n))
+    model = assembled(data, with_fixed_scale(as_family(family, data)) if fixed_scale else family, partition_prior, on_disk=block_by_block(data, moves, init))
     run_job(
         Job(
             name=shown(file),

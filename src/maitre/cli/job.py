@@ -14,11 +14,10 @@ from rich.console import Console
 
 from maitre.chains.run import Conditions
 from maitre.chains.settings import Settings, seconds
-from maitre.cli.answer import MAX_SIMILARITY, clusters_at_a_glance
+from maitre.cli.answer import MAX_SIMILARITY, clusters_at_a_glance, rankings_at_a_glance
 from maitre.cli.folder import ANSWERS, JOINED, check_free
 from maitre.cli.model import described, model_rows
 from maitre.cli.options import signs
-from maitre.cli.rankings import write_ranking_answers
 from maitre.cli.show import as_text, say, show_answer, show_model, terminal
 from maitre.data.columns import Column
 from maitre.data.files import read_noted, replacing, write_table
@@ -109,9 +108,6 @@ def run_job(job: Job) -> None:
 
 def write_answers(console: Console, posterior: Posterior, out: Path, took: float, time_budget: float | None, joined: Any = None) -> None:
     """Write what a posterior says to the folder of its run, then show it."""
-    if isinstance(posterior, RankingPosterior):
-        write_ranking_answers(console, posterior, out, took)
-        return
     answer = _answered(posterior, took, time_budget)
     _write(out, answer, joined)
     show_answer(console, answer.summary)
@@ -131,7 +127,12 @@ def write_answers(console: Console, posterior: Posterior, out: Path, took: float
 def _answered(posterior: Posterior, took: float, time_budget: float | None) -> Answer:
     model, notes, labels, verdict = posterior.model, posterior.notes, posterior.point_estimate(), posterior.verdict()
     assert model.data is not None
-    certain = posterior.certainty(labels)
+    certain, stable = posterior.certainty(labels), posterior.stability(labels)
+    glance = (
+        rankings_at_a_glance(posterior, certain, stable)
+        if isinstance(posterior, RankingPosterior)
+        else clusters_at_a_glance(model.data, labels, certain, stable)
+    )
     agreement = None if notes.get("truth") is None else adjusted_rand(notes["truth"], labels)
     summary = {
         "data": {"name": notes.get("name", ""), "rows": model.n, "columns": model.data.n_columns},
@@ -140,11 +141,12 @@ def _answered(posterior: Posterior, took: float, time_budget: float | None) -> A
         "verdict": {"good": verdict.good, "sentence": verdict.sentence, "table": verdict.table},
         "log_joint": float(posterior.log_joint.max()),
         "adjusted_rand": agreement,
-        "clusters": clusters_at_a_glance(model.data, labels, certain, posterior.stability(labels)),
+        "clusters": glance,
         "n_clusters_posterior": {str(k): p for k, p in posterior.k_probabilities().items()},
         "diagnostics": posterior.diagnostics(),
         "columns": columns_in_json(model.columns),
         "family": described(model.given, model.family),
+        "choice": model.choice,
         "prior": described(model.prior, model.prior),
         "settings": posterior.settings | {"time_budget": time_budget},
         "draws_kept": list(posterior.log_joint.shape),
@@ -206,6 +208,7 @@ def _write(folder: Path, answer: Answer, joined: Any = None) -> None:
     import pandas as pd
 
     from maitre.reports.picture import paint_summary
+    from maitre.reports.rankings import paint_rankings
 
     posterior = answer.posterior
     labels = pd.DataFrame({"row": np.arange(len(answer.clusters)), "cluster": answer.clusters, "probability": answer.certain.round(4)})
@@ -214,15 +217,18 @@ def _write(folder: Path, answer: Answer, joined: Any = None) -> None:
     write_table(folder / "labels.csv", labels)
     if joined is not None:
         write_joined(folder, joined, answer.clusters, answer.certain)
-    paint_summary(
-        folder / "clusters.png",
-        _for_the_picture(posterior),
-        answer.clusters,
-        posterior.n_clusters,
-        posterior.log_joint,
-        posterior.similarity() if posterior.model.n <= MAX_SIMILARITY else None,
-        posterior.notes.get("name", ""),
-    )
+    if isinstance(posterior, RankingPosterior):
+        paint_rankings(folder / "clusters.png", posterior, posterior.notes.get("name", ""))
+    else:
+        paint_summary(
+            folder / "clusters.png",
+            _for_the_picture(posterior),
+            answer.clusters,
+            posterior.n_clusters,
+            posterior.log_joint,
+            posterior.similarity() if posterior.model.n <= MAX_SIMILARITY else None,
+            posterior.notes.get("name", ""),
+        )
     write_text(folder / "summary.txt", as_text(answer.model_in_words, answer.summary))
     write_text(folder / "summary.json", json.dumps(answer.summary, indent=1, ensure_ascii=False, allow_nan=False))
 

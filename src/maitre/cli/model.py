@@ -11,6 +11,7 @@ import numpy as np
 
 from maitre.cli.show import plural
 from maitre.data.columns import in_words
+from maitre.data.rankings import Rankings
 from maitre.families.product import Product
 from maitre.model import Model, as_prior
 from maitre.numerics.distributions import Hyperprior, short_text
@@ -57,15 +58,20 @@ def _plain(value: Any) -> Any:
 def model_rows(name: str, model: Model, notes: Sequence[str] = ()) -> list[tuple[str, str]]:
     """The data and the model in words, as rows of a table; `notes` tell how the data were read."""
     assert model.data is not None
-    n_columns = len(model.columns) or model.data.n_columns
     rows = [
-        ("data", "; ".join([f"{name}: {plural(model.n, 'row')}, {plural(n_columns, 'column')}", *notes])),
+        ("data", "; ".join([f"{name}: {_size(model)}", *notes])),
         *in_words(model.columns),
         *model_lines("family", model.given, model.family),
         *([("", model.choice)] if model.choice else []),
         *model_lines("prior", model.prior, model.prior),
     ]
     return [*rows, ("", "≈ marks values chosen from the data")] if _guessed(model.given, model.family) else rows
+
+
+def _size(model: Model) -> str:
+    if isinstance(model.data, Rankings):
+        return f"{plural(model.n, 'ranking')} ({len(model.data.starts) - 1:,} distinct) of {plural(model.data.n_items, 'item')}"
+    return f"{plural(model.n, 'row')}, {plural(len(model.columns) or model.data.n_columns, 'column')}"  # type: ignore[union-attr]
 
 
 def _guessed(given: Any, filled: Any) -> bool:

@@ -12,8 +12,10 @@ import typer
 from maitre.chains.output import Patient
 from maitre.cli import options
 from maitre.cli.show import plural
+from maitre.cli.topics import predicted_documents
 from maitre.data.files import read_noted, write_table
 from maitre.data.rows import Rows, as_data
+from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.posterior import Posterior
 from maitre.sampling import load
 
@@ -28,12 +30,16 @@ def predict_file(
     separator: options.Separator = None,
     decimal: options.Decimal = None,
     data: Annotated[Path | None, typer.Option(metavar="FILE", help="The data of the run, if its folder has no copy of them.")] = None,
+    column: Annotated[str | None, typer.Option(metavar="NAME", help="Of topics: the column of a table that holds texts.")] = None,
 ) -> None:
-    """Say to which of the clusters of a run new rows belong.
+    """Say to which of the clusters of a run new rows belong; of topics, which ones new documents have.
 
     For every row: the most probable cluster, numbered as in labels.csv, its probability, the probability of a cluster that was not seen, and the log density of the row.
+    For every document (FILE as for 'maitre topics'): its length, and the shares of its leading topics, numbered as in topics.csv.
     """
     posterior = load(folder, None if data is None else read_noted(data).table)
+    if isinstance(posterior, GroupPosterior):
+        return _write(predicted_documents(posterior, file, column), out, "document")
     reading = read_noted(file, *options.signs(separator, decimal))
     rows = as_data(reading.table)
     answer = predicted(posterior, _chosen(posterior, rows))
@@ -43,13 +49,18 @@ def predict_file(
             raise ValueError("--join is for tables; the input is a sparse matrix: leave it out")
         taken = {name: f"maitre_{name}" for name in answer.columns if name in given.columns}
         answer = given.assign(**{str(taken.get(name, name)): answer[name].to_numpy() for name in answer.columns if name != "row"})
+    return _write(answer, out, "row")
+
+
+def _write(answer: Any, out: Path | None, what: str) -> None:
+    """To the standard output, or to a table."""
     if out is None:
         stream = Patient(sys.stdout)
         stream.write(answer.to_csv(index=False, lineterminator="\n"))
         stream.flush()
         return
     write_table(out, answer)
-    print(f"{out}: {plural(len(answer), 'row')}", file=Patient(sys.stderr))
+    print(f"{out}: {plural(len(answer), what)}", file=Patient(sys.stderr))
 
 
 def predicted(posterior: Posterior, rows: Any) -> Any:

@@ -17,6 +17,7 @@ from maitre.posterior.verdict import WORRYING
 
 MAX_ROWS = 20
 MAX_NUMBERS = 9
+MAX_PLACES = 4
 NEGLIGIBLE = 0.0005
 _WORDS = {
     "log_joint": "log joint",
@@ -83,14 +84,18 @@ def table_of(*columns: str) -> Table:
 
 
 def show_clusters(console: Console, clusters: list[dict[str, Any]], partition: str = "the partition nearest to all draws") -> None:
-    """The clusters of a partition, the largest first, with their certainty where it is known and as many columns as there is room for."""
-    names = _fitting(list(clusters[0]["columns"]), console.width)
+    """The clusters of a partition, the largest first, with their certainty where it is known and as many columns as there is room for; or with what they prefer."""
+    ranked = "ordering" in clusters[0]
+    names = [] if ranked else _fitting(list(clusters[0]["columns"]), console.width)
     sure = [name for name in ("certainty", "stability") if name in clusters[0]]
     heading(console, f"{plural(len(clusters), 'cluster')} in {partition}")
-    table = table_of("cluster", "points", "share", *sure, *map(_short, names))
+    table = table_of("cluster", "points", "share", *sure, *map(_short, names), *(["from best to worst (how firm each place is)"] if ranked else []))
+    if ranked:
+        table.columns[-1].justify = "left"
     for row in clusters[:MAX_ROWS]:
         values = [*(f"{row[name]:.0%}" for name in sure), *(_value(row["columns"][name]) for name in names)]
-        table.add_row(*map(Text, (str(row["cluster"]), f"{row['size']:,}", f"{row['share']:.1%}", *values)))
+        places = [", ".join(f"{item} ({firm:.0%})" for item, firm in zip(row["ordering"][:MAX_PLACES], row["firmness"], strict=False))] if ranked else []
+        table.add_row(*map(Text, (str(row["cluster"]), f"{row['size']:,}", f"{row['share']:.1%}", *values, *places)))
     console.print(table)
     if len(clusters) > MAX_ROWS:
         console.print(f"… and {len(clusters) - MAX_ROWS:,} smaller ones; labels.csv has them all.")

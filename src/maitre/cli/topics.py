@@ -21,7 +21,7 @@ from maitre.cli.folder import check_free
 from maitre.cli.job import without_nan, write_text
 from maitre.cli.model import described, model_lines
 from maitre.cli.show import heading, plural, say, show_model, table_of, terminal
-from maitre.data.corpora import FORMATS, Corpus, read_corpus
+from maitre.data.corpora import FORMATS, Corpus, read_corpus, read_documents
 from maitre.data.files import write_table
 from maitre.data.groups import GroupedRows
 from maitre.families.words import Words
@@ -102,14 +102,14 @@ def topics(
     from maitre.cli.fit import stem
 
     corpus = read_corpus(file, vocabulary, column, stop_words, min_documents, min_count)
-    rows = GroupedRows.of_counts(corpus.counts, corpus.vocabulary, corpus.documents)
+    rows, notes = GroupedRows.of_counts(corpus.counts, corpus.vocabulary, corpus.documents), {"name": file.name, "corpus": corpus_in_words(corpus)}
+    del corpus  # a large one takes memory that the chains can use
     alpha, gamma = (Gamma(1.0, 1.0) if value is None else value for value in (top, group))
     model = group_model(rows, None if eta is None else Words(eta), alpha, gamma)
     settings = group_settings(rows, moves, draws, burn_in, thin, chains, seed, init)
     target = Path(f"{stem(file)}-maitre") if out is None else out
     check_free(target, force)
     console = terminal(quiet)
-    notes = {"name": file.name, "corpus": corpus_in_words(corpus)}
     show_model(console, _model_rows(model, notes))
     conditions = Conditions(workers("threads", threads), seconds(time_budget), not quiet, target, replacing=(*ANSWERS, "summary.json"), notes=notes)
     began = time.monotonic()
@@ -147,11 +147,11 @@ def write_topics(console: Console, posterior: GroupPosterior, out: Path, took: f
     chain, draw = posterior.best_draw
     counts = posterior.topic_counts(chain, draw)
     order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")
-    frame, mixtures = _topics_table(posterior, counts[order], order), posterior.weights(chain, draw)[:, :-1][:, order]
+    frame, mixtures = _topics_table(posterior, counts[order], order), posterior.weights(chain, draw)[:, order]
     summary = _summary(posterior, frame, took)
     text = _as_text(_model_rows(posterior.model, posterior.notes), frame, summary)
     write_table(out / "topics.csv", frame)
-    write_table(out / "documents.csv", _documents_table(posterior, mixtures))
+    write_table(out / "documents.csv", _documents_table(posterior.group_names, np.diff(posterior.model.data.starts), mixtures))  # type: ignore[union-attr]
     _paint(out / "topics.png", posterior, frame, mixtures)
     write_text(out / "summary.txt", text)
     write_text(out / "summary.json", json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False))
@@ -172,7 +172,7 @@ def write_groups(console: Console, posterior: GroupPosterior, out: Path, took: f
 
 
 def _topics_table(posterior: GroupPosterior, counts: Any, order: Any) -> Any:
-    """The topics of the best draw, from the most to the least prevalent."""
+    """The topics of the best draw, numbered from 0, the most prevalent."""
     import pandas as pd
 
     names, totals = posterior.vocabulary, np.asarray(counts.sum(axis=1)).ravel()
@@ -181,7 +181,7 @@ def _topics_table(posterior: GroupPosterior, counts: Any, order: Any) -> Any:
     leading = [[str(names[w]) for w in row.indices[np.argsort(-row.data, kind="stable")[:_WORDS]]] for row in counts]
     return pd.DataFrame(
         {
-            "topic": np.arange(1, len(order) + 1),
+            "topic": np.arange(len(order)),
             "prevalence": (totals / totals.sum()).round(6),
             "words_in_all": totals,
             "documents": in_documents,
@@ -191,16 +191,27 @@ def _topics_table(posterior: GroupPosterior, counts: Any, order: Any) -> Any:
     )
 
 
-def _documents_table(posterior: GroupPosterior, mixtures: Any) -> Any:
-    """The documents with their leading topics, in the numbers of topics.csv."""
+def predicted_documents(posterior: GroupPosterior, file: Path, column: str | None) -> Any:
+    """New documents with their leading topics, in the numbers of topics.csv, and the share of topics that were not seen."""
+    names = posterior.model.data.vocabulary  # type: ignore[union-attr]
+    corpus = read_documents(file, None if names is None else list(names), column)
+    totals = np.asarray(posterior.topic_counts(*posterior.best_draw).sum(axis=1)).ravel()
+    mixtures = posterior.transform(corpus.counts)
+    documents = np.arange(len(mixtures)) if corpus.documents is None else corpus.documents
+    table = _documents_table(documents, np.asarray(corpus.counts.sum(axis=1)).ravel(), mixtures[:, np.argsort(-totals, kind="stable")])
+    return table.assign(new_topics=mixtures[:, -1].round(4))
+
+
+def _documents_table(documents: Any, lengths: Any, mixtures: Any) -> Any:
+    """Documents with their leading topics, in the numbers of topics.csv."""
     import pandas as pd
 
     n_shown = min(_TOPICS_PER_DOCUMENT, mixtures.shape[1])
-    leading = np.argsort(-mixtures, axis=1, kind="stable")[:, :n_shown]
+    leading = np.vstack([np.argsort(-some, axis=1, kind="stable")[:, :n_shown] for some in np.array_split(mixtures, 1 + len(mixtures) // 1000)])
     shares = np.take_along_axis(mixtures, leading, axis=1).round(4)
-    table: dict[str, Any] = {"document": posterior.group_names, "words": np.diff(posterior.model.data.starts)}  # type: ignore[union-attr]
+    table: dict[str, Any] = {"document": documents, "words": lengths}
     for place in range(n_shown):
-        table |= {f"topic_{place + 1}": leading[:, place] + 1, f"share_{place + 1}": shares[:, place]}
+        table |= {f"topic_{place + 1}": leading[:, place], f"share_{place + 1}": shares[:, place]}
     return pd.DataFrame(table)
 
 

@@ -59,6 +59,20 @@ _GAP = 64  # rows that are rather read than skipped
 _ROWS_AT_ONCE = 1 << 18
 
 
+class ArrayBlocks(Blocks):
+    """The rows of an array in memory, which stays as it is."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.location = array.reshape(len(array), -1), ""
+        self.shape = self.array.shape
+
+    def read(self, begin: int, end: int) -> Floats:
+        return np.ascontiguousarray(self.array[begin:end], dtype=np.float64)
+
+    def _picked(self, points: Ints) -> Floats:
+        return np.ascontiguousarray(self.array[points], dtype=np.float64)
+
+
 class FileBlocks(Blocks):
     """Rows of numbers in a file, one after the other from `offset` on."""
 

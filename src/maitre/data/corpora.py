@@ -109,6 +109,18 @@ def read_corpus(
     return corpus.trimmed(stop, (2 if open_vocabulary else 0) if min_documents is None else min_documents, min_count)
 
 
+def read_documents(path: Path, words: list[str] | None, column: str | None = None) -> Corpus:
+    """More documents in the words of a corpus that there is already; without names of these, they must come as counts."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file '{path}'; expected documents ({FORMATS}): check the path")
+    corpus = _read(path, words, column)
+    if corpus.is_text and words is None:
+        raise ValueError(
+            f"'{path}' holds texts, and the words of the run have no names: give counts, or name the words by --vocabulary when topics are sampled"
+        )
+    return corpus
+
+
 def _read(path: Path, words: list[str] | None, column: str | None) -> Corpus:
     kind = _kind(path)
     if column is not None and kind not in (".csv", ".tsv", ".parquet"):

@@ -16,6 +16,8 @@ from scipy import sparse
 from maitre.data.rows import KINDS, ArrayRows, Rows, TableRows, as_data
 from maitre.numerics.arrays import Ints
 
+_MOST_WORDS = 2**31 - 1
+
 
 class GroupedRows(Rows):
     """Rows with the place where each group begins, and where the last one ends. `order[i]` is which of the rows that were given stands at place i, if not the i-th.
@@ -40,6 +42,9 @@ class GroupedRows(Rows):
         matrix = counted_words(counts)
         if matrix.nnz == 0:
             raise ValueError("there are no words in any document")
+        for what, given, expected in (("vocabulary", vocabulary, matrix.shape[1]), ("list of names", names, matrix.shape[0])):
+            if given is not None and len(given) != expected:
+                raise ValueError(f"the {what} has {len(given)} entries for counts of {matrix.shape[1]} words in {matrix.shape[0]} documents")
         words = np.repeat(matrix.indices.astype(np.int32), matrix.data)
         lengths = np.asarray(matrix.sum(axis=1)).ravel()
         return cls(ArrayRows(words), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), None, names, matrix.shape[1], vocabulary)
@@ -141,16 +146,28 @@ def counted_words(counts: Any) -> Any:
         raise ValueError(
             "the counts of words are no matrix of numbers with a row per document: use scikit-learn's CountVectorizer for texts, or give a pair (data, group of each point)"
         ) from None
-    matrix.sum_duplicates()
-    matrix.sort_indices()
     if matrix.shape[1] == 0:
         raise ValueError("the vocabulary is empty: the counts have no columns")
+    bad = np.flatnonzero((matrix.indices < 0) | (matrix.indices >= matrix.shape[1]))
+    if len(bad):
+        raise ValueError(
+            f"document {_row(matrix, bad[0])} has the word {matrix.indices[bad[0]]}, which is out of range: words are numbered from 0 to {matrix.shape[1] - 1}"
+        )
+    matrix.sum_duplicates()
+    matrix.sort_indices()
     bad = np.flatnonzero(~(np.isfinite(matrix.data) & (matrix.data >= 0) & (matrix.data == np.floor(matrix.data))))
     if len(bad):
-        document = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
         raise ValueError(
-            f"the count of word {matrix.indices[bad[0]]} in document {document} is {matrix.data[bad[0]]!r}; counts are whole numbers of at least 0"
+            f"the count of word {matrix.indices[bad[0]]} in document {_row(matrix, bad[0])} is {matrix.data[bad[0]]}; counts are whole numbers of at least 0"
         )
     matrix.eliminate_zeros()
+    total = float(matrix.data.sum(dtype=np.float64))
+    if total > _MOST_WORDS:
+        raise ValueError(f"there are {total:,.0f} words in all; at most {_MOST_WORDS:,} can be sampled: are these counts?")
     matrix.data = matrix.data.astype(np.int64)
     return matrix
+
+
+def _row(matrix: Any, place: int) -> int:
+    """The row that a stored entry of a matrix is in."""
+    return int(np.searchsorted(matrix.indptr, place, side="right")) - 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from maitre.numerics.arguments import one_of
 PREFLIB = (".soc", ".soi", ".toc", ".toi")
 _NAME = re.compile(r"#\s*ALTERNATIVE NAME\s+(\d+)\s*:\s*(.*)", re.IGNORECASE)
 _ITEMS = re.compile(r"#\s*NUMBER ALTERNATIVES\s*:\s*(\d+)", re.IGNORECASE)
+_PLACE = re.compile(r"\d|first|second|third|fourth|fifth|place|rank|choice|best", re.IGNORECASE)
 _LEFT_OUT = ("", "0", "na", "nan", "-", "none")
 TIES = ("refuse", "random")
 
@@ -86,6 +88,8 @@ def read_orderings(path: Path, names: Sequence[str] | None = None) -> Rankings:
     """A table with a row for each voter, whose columns are places: the item in the first place, in the second, …; empty, 0 or NA after the last. The first row is a heading."""
     rows = _table(path)
     heading, lists, numbers = next(rows)[1], [], []
+    if {"voter", "rank", "item"} <= {name.strip().lower() for name in heading}:
+        raise ValueError(f"{path.name}, line 1: the columns are {', '.join(heading)}: is this a table in long form? Then say so (--format long)")
     for number, row in rows:
         where = f"{path.name}, line {number}"
         cells = [cell.strip() for cell in row]
@@ -98,6 +102,11 @@ def read_orderings(path: Path, names: Sequence[str] | None = None) -> Rankings:
         _once(where, filled)
         lists.append(filled)
         numbers.append(number)
+    if lists and not any(_PLACE.search(name) for name in heading) and all(_is_place(item) and float(item) <= len(heading) for row in lists for item in row):
+        raise ValueError(
+            f"{path.name}, line {numbers[0]}: {', '.join(lists[0])} are places as well as items, and the columns are called {_cut(', '.join(heading))}: is this a table of"
+            " rank vectors? Then say so (--format ranks); if not, call the columns 1, 2, …"
+        )
     return _of_lists(path, lists, numbers, names, len(heading))
 
 
@@ -199,7 +208,9 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _table(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Rows with their line numbers, empty lines left out."""
-    reader = csv.reader(line for _, line in _lines(path))
+    lines = (line for _, line in _lines(path))
+    first = next(lines, "")
+    reader = csv.reader(itertools.chain([first], lines), delimiter=max(",;\t", key=first.count))
     found = False
     for row in reader:
         if any(cell.strip() for cell in row) or (row and found):

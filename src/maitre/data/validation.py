@@ -10,6 +10,7 @@ from scipy import sparse
 
 from maitre.data.blocks import Blocks
 from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.linear import transform_rows
 
 MOST_COUNTS = 1e11  # beyond, differences of log-gamma functions lose the fourth digit
 _LEAST_SPREAD = 1e-150  # below, squares are no numbers in full precision
@@ -212,6 +213,14 @@ def within_range(z: Floats) -> Floats:
     """The data in a model's own units, if their squares and products are numbers."""
     if np.nanmax(np.abs(z), initial=0.0) > 1e100:
         raise ValueError("in units of the model's scale the data exceed 1e100: rescale the columns, or choose a wider covariance, scale or rate")
+    return z
+
+
+def in_units(x: Floats, mean: Floats, transform: Floats) -> Floats:
+    """(x − mean) @ transform row by row, so that a row's numbers do not depend on the others."""
+    z, transform = np.empty_like(x), np.ascontiguousarray(transform)
+    largest = transform_rows(x, mean, transform, np.array_equal(transform, np.diag(np.diag(transform))), z)
+    within_range(np.array([largest]))
     return z
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from maitre.data.rankings import Rankings, as_rankings
 from maitre.estimators.mixture import seed_of
 from maitre.numerics.arrays import Floats, Ints
-from maitre.rankings import family_of, held_out, sample_rankings
+from maitre.rankings import sample_rankings
 
 
 class RankingMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -29,11 +29,11 @@ class RankingMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    labels_ : (voters,): the cluster of every voter in the draw with the highest log joint; clusters are numbered from the largest to the smallest.
+    labels_ : (voters,): the cluster of every voter in the partition with the least expected loss (`Posterior.point_estimate`).
     centers_ : for each cluster the names of the items, from best to worst.
     dispersions_ : (clusters, places): E[θ_j], how firmly a cluster holds to its ordering at each place (generalized Mallows); None otherwise.
     weights_ : (clusters,): the share of the voters in each.
-    comparison_ : with family="auto", the mean log probability of held-out rankings by family.
+    choice_ : with family="auto", a sentence that says why this family.
     posterior_ : all draws, a `maitre.posterior.rankings.RankingPosterior`.
 
     >>> import maitre as mt
@@ -71,23 +71,14 @@ class RankingMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw clusters of rankings: a list of items, best first, for every voter, or the name of a PrefLib file; y is ignored."""
         rankings = self._read(X)
-        seed = seed_of(self.random_state)
-        comparison = held_out(rankings, seed=seed, prior=self.prior) if isinstance(self.family, str) and self.family == "auto" else None
-        self.comparison_ = comparison
-        self.family_ = family_of(self.family if comparison is None else max(comparison, key=lambda name: comparison[name]))
-        options = {name: getattr(self, name) for name in ("prior", "moves", "draws", "burn_in", "thin", "chains", "init", "progress")}
-        self.posterior_ = sample_rankings(rankings, self.family_, seed=seed, **options)
-        chain, draw = self.posterior_.best_draw
-        shares = self.posterior_.shares(chain, draw)
-        self._order = np.argsort(-shares, kind="stable")
-        rank = np.empty(len(shares), dtype=np.int64)
-        rank[self._order] = np.arange(len(shares))
-        self.labels_: Ints = rank[np.asarray(self.posterior_.labels[chain, draw])]
-        self.weights_ = shares[self._order]
-        self.centers_ = [[rankings.name_of(int(item)) for item in row] for row in self.posterior_.orderings(chain, draw)[self._order]]
-        mallows = "orderings" in self.posterior_.draws
-        self.dispersions_: Floats | None = self.posterior_.dispersions(chain, draw)[self._order] if mallows else None
-        self.n_clusters_ = len(shares)
+        options = {name: getattr(self, name) for name in ("family", "prior", "moves", "draws", "burn_in", "thin", "chains", "init", "progress")}
+        self.posterior_ = posterior = sample_rankings(rankings, seed=seed_of(self.random_state), **options)
+        self.family_, self.choice_ = posterior.model.family, posterior.model.choice
+        self.labels_: Ints = posterior.point_estimate()
+        self.weights_ = posterior.shares()
+        self.centers_ = [[rankings.name_of(int(item)) for item in row] for row in posterior.orderings()]
+        self.dispersions_: Floats | None = posterior.dispersions() if "orderings" in posterior.draws else None
+        self.n_clusters_ = len(self.centers_)
         return self
 
     def _read(self, X: Any) -> Rankings:
@@ -96,12 +87,12 @@ class RankingMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Floats:
         """(rankings, clusters + 1): where rankings belong; last, in a cluster not seen."""
         check_is_fitted(self)
-        found = self.posterior_.predict_proba(X)
-        return np.asarray(found[:, [*self._order, found.shape[1] - 1]])
+        return self.posterior_.predict_proba(X)
 
     def predict(self, X: Any) -> Ints:
         """The most probable of the clusters for each ranking."""
-        return np.asarray(np.argmax(self.predict_proba(X)[:, :-1], axis=1), dtype=np.int64)
+        check_is_fitted(self)
+        return self.posterior_.predict(X)
 
     def log_density(self, X: Any) -> Floats:
         """log p(ranking | data), given its length, of each new ranking."""

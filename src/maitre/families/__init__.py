@@ -11,6 +11,7 @@ from maitre.families.normal_inverse_gamma import NormalInverseGamma
 from maitre.families.normal_inverse_wishart import NormalInverseWishart
 from maitre.families.plackett_luce import PlackettLuce
 from maitre.families.product import Product
+from maitre.families.student import HierarchicalStudent
 from maitre.families.words import Words
 
 REGISTRY: dict[str, type[Family]] = {
@@ -29,6 +30,7 @@ REGISTRY: dict[str, type[Family]] = {
     )
 }
 
+LATENT: dict[str, type[Family]] = {HierarchicalStudent.__name__: HierarchicalStudent}  # with a variable for every point, without which nothing can be scored
 RANKINGS: dict[str, type[Family]] = {family.__name__: family for family in (GeneralizedMallows, PlackettLuce)}  # of rankings, which have states of their own
 
-__all__ = ["RANKINGS", "REGISTRY", "ConjugateFamily", "Example", "Family", *REGISTRY, *RANKINGS]
+__all__ = ["LATENT", "RANKINGS", "REGISTRY", "ConjugateFamily", "Example", "Family", *REGISTRY, *LATENT, *RANKINGS]

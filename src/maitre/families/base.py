@@ -23,6 +23,15 @@ from maitre.numerics.distributions import Parametrised
 LOWEST_SCALE = 1e-12  # priors of scales are cut off here: with repeated points or a constant column the likelihood alone would send a scale to zero
 
 
+def completes_points(name: str) -> bool:
+    """Whether an array that is sampled says something about points that was not observed: such arrays change the encoded points (`Family.completed`) and belong to these alone.
+
+    >>> completes_points("0.missing"), completes_points("shared")
+    (True, False)
+    """
+    return name.rpartition(".")[2] in ("missing", "weights")
+
+
 @dataclass(frozen=True)
 class Example:
     """A family with all its hyper-parameters and a handful of points: what contract and exactness tests run on."""
@@ -43,6 +52,7 @@ class Family(Parametrised, ABC):
     SKIPS_MISSING: ClassVar[bool] = False  # columns are independent within a cluster, and `validate(data, missing=True)` allows missing entries
 
     STREAMS: ClassVar[bool] = False  # points can be validated and encoded block by block, from `maitre.data.blocks.Blocks`
+    EXTRA_BYTES: ClassVar[int] = 0  # that an encoded point takes beyond those of its numbers, if it streams
 
     @abstractmethod
     def validate(self, data: Any) -> Any:
@@ -60,6 +70,10 @@ class Family(Parametrised, ABC):
     @abstractmethod
     def encode(self, data: Any) -> Any:
         """Validated data in the form the kernels read; done once for a data set. A point's form depends on the point and the hyper-parameters only."""
+
+    def encode_block(self, data: Any) -> Any:
+        """The same for kernels that score points by explicit parameters and gather them, called for one block after the other: what others need may be left out."""
+        return self.encode(data)
 
     def joined(self, blocks: Sequence[Any]) -> Any:
         """Points that were encoded block by block, as if encoded at once."""

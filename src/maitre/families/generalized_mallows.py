@@ -75,6 +75,27 @@ class MallowsStatistics(NamedTuple):
         """ln p(x_k | σ_k), without the 1/n! of σ."""
         return log_marginal_of(s, s.seen[k], s.total[k])
 
+    def clear(s, k: int) -> None:
+        empty_slot(s, k)
+
+    def add(s, k: int, d: int) -> None:
+        change_members(s, k, d, 1)
+
+    def remove(s, k: int, d: int) -> None:
+        change_members(s, k, d, -1)
+
+    def log_predictive(s, k: int, d: int) -> float:
+        return log_predictive(s, k, d)
+
+    def log_predictive_without(s, k: int, d: int) -> float:
+        return log_predictive_without(s, k, d)
+
+    def log_predictive_all(s, d: int, n_slots: int, out: Floats) -> None:
+        log_predictives(s, d, n_slots, out)
+
+    def open_with(s, k: int, d: int, rng: Any) -> None:
+        draw_ordering_alone(s, k, d, rng)
+
 
 @compiled_apart
 def log_integral(s: Any, j: int, n: int, total: int) -> float:
@@ -147,16 +168,13 @@ def log_predictive(s: Any, k: int, d: int) -> float:
 
 
 @compiled_apart
-def log_predictives(s: Any, d: int, sizes: Ints, n_slots: int, out: Floats) -> None:
-    """ln p(ranking d | slot k) for every occupied slot, −∞ for others."""
+def log_predictives(s: Any, d: int, n_slots: int, out: Floats) -> None:
+    """out[k] += ln p(ranking d | slot k) for every slot."""
     begin, end = s.starts[d], s.starts[d + 1]
     small = s.n_items <= WORD
     for k in range(n_slots):
-        if sizes[k] == 0:
-            out[k] = -np.inf
-            continue
         if not small:
-            out[k] = log_predictive(s, k, d)
+            out[k] += log_predictive(s, k, d)
             continue
         product, logs, taken = 1.0, 0.0, np.uint64(0)
         for j in range(begin, end):
@@ -170,7 +188,7 @@ def log_predictives(s: Any, d: int, sizes: Ints, n_slots: int, out: Floats) -> N
             if product < _TINY:
                 logs += math.log(product)
                 product = 1.0
-        out[k] = logs + math.log(product)
+        out[k] += logs + math.log(product)
 
 
 @compiled_apart
@@ -239,11 +257,18 @@ def empty_slot(s: Any, k: int) -> None:
 
 
 @compiled_apart
+def invert(ordering: Places, places: Places) -> None:
+    """Where every item stands."""
+    for place in range(len(ordering)):
+        places[ordering[place]] = place
+
+
+@compiled_apart
 def set_ordering(s: Any, k: int, ordering: Places) -> None:
     """Slot k has this ordering; its members' codes are to be counted anew."""
     for place in range(s.n_items):
         s.orderings[k, place] = ordering[place]
-        s.places[k, ordering[place]] = place
+    invert(ordering, s.places[k])
 
 
 @compiled_apart
@@ -251,13 +276,17 @@ def count_codes(s: Any, ballots: Ints, n: int, places: Places, count: Ints, tota
     """N_j and S_j of n rankings by an ordering."""
     for j in range(len(count)):
         count[j], total[j] = 0, 0
-    for i in range(n):
-        d = ballots[i]
+    i = 0
+    while i < n:
+        d, copies = ballots[i], 0
+        while i < n and ballots[i] == d:
+            copies += 1
+            i += 1
         begin, end = s.starts[d], s.starts[d + 1]
         fill_codes(s.items, begin, end, places, s.codes)
         for j in range(end - begin):
-            count[j] += 1
-            total[j] += s.codes[j]
+            count[j] += copies
+            total[j] += copies * s.codes[j]
 
 
 def draw_alone(s: Any, d: int, ordering: Places, rng: Any) -> None:
@@ -284,7 +313,14 @@ def draw_alone(s: Any, d: int, ordering: Places, rng: Any) -> None:
         ordering[free[i]] = others[i]
 
 
-compiled_form_of(draw_alone, inline=False)(draw_alone)
+def draw_ordering_alone(s: Any, k: int, d: int, rng: Any) -> None:
+    """The same for slot k."""
+    draw_alone(s, d, s.orderings[k], rng)
+    invert(s.orderings[k], s.places[k])
+
+
+for plain in (draw_alone, draw_ordering_alone):
+    compiled_form_of(plain, inline=False)(plain)
 
 
 @compiled_apart

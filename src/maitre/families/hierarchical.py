@@ -188,17 +188,18 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     def log_likelihood_of_clusters(self, s: NormalInverseWishartStatistics, slots: Ints, name: str) -> Callable[[float], float]:
         """With Q the scatter and m the mean of a cluster: for κ by |δW + Q + c mmᵀ| = |δW + Q| (1 + c mᵀ(δW + Q)⁻¹m), for δ by the eigenvalues of W⁻¹Λ_n."""
         n, mean, n_dimensions, shared = s.n[slots], s.mean[slots], s.x.shape[1], s.prior_scale
+        weight = getattr(s, "total", s.n)[slots]
         scatter = np.tril(s.scatter[slots])
         scatter = scatter + np.tril(scatter, -1).transpose(0, 2, 1)
         if name == "kappa":
             q, power = (mean * np.linalg.solve(s.scale_factor * shared + scatter, mean[:, :, None])[:, :, 0]).sum(axis=1), 0.5 * (s.nu + n)
 
             def of_kappa(kappa: float) -> float:
-                return float(0.5 * n_dimensions * np.log(kappa / (kappa + n)).sum() - power @ np.log1p(kappa * n / (kappa + n) * q))
+                return float(0.5 * n_dimensions * np.log(kappa / (kappa + weight)).sum() - power @ np.log1p(kappa * weight / (kappa + weight) * q))
 
             return of_kappa
         inverse = linalg.solve_triangular(s.prior_factor, np.eye(n_dimensions), lower=True)
-        within = scatter + (s.kappa * n / (s.kappa + n))[:, None, None] * mean[:, :, None] * mean[:, None, :]
+        within = scatter + (s.kappa * weight / (s.kappa + weight))[:, None, None] * mean[:, :, None] * mean[:, None, :]
         values = np.maximum(np.linalg.eigvalsh(inverse @ within @ inverse.T), 0.0)
         steps = 0.5 * np.arange(n_dimensions)
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 from scipy import linalg
 
-from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
+from maitre.data.validation import column_means, column_variances, dense_matrix, in_units
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
 from maitre.families.statistics import add, clear, derive, refresh
@@ -30,7 +31,7 @@ from maitre.numerics.linear import as_covariance, cholesky_in_place, cholesky_up
 from maitre.numerics.rng import log_gamma_variate, normal
 
 _LOG_PI = math.log(math.pi)
-_ILL_CONDITIONED = 1e-4  # below this the closed form without a point loses digits and the downdate is done afresh
+ILL_CONDITIONED = 1e-4  # below this the closed form without a point loses digits and the downdate is done afresh
 
 
 class NormalInverseWishartStatistics(NamedTuple):
@@ -109,7 +110,7 @@ class NormalInverseWishartStatistics(NamedTuple):
     def merge(s, k: int, other: int) -> None:
         n, m = s.n[k], s.n[other]
         if m > 0.0:
-            _combine_scatter(s, k, other, 1.0, n * m / (n + m))
+            combine_scatter(s, k, other, 1.0, n * m / (n + m))
             for d in range(s.x.shape[1]):
                 s.mean[k, d] += (s.mean[other, d] - s.mean[k, d]) * m / (n + m)
             s.n[k] = n + m
@@ -122,7 +123,7 @@ class NormalInverseWishartStatistics(NamedTuple):
         elif m > 0.0:
             for d in range(s.x.shape[1]):
                 s.mean[k, d] += (s.mean[k, d] - s.mean[other, d]) * m / n
-            _combine_scatter(s, k, other, -1.0, n * m / (n + m))
+            combine_scatter(s, k, other, -1.0, n * m / (n + m))
             s.n[k] = n
 
     def derive(s, k: int) -> None:
@@ -153,21 +154,21 @@ class NormalInverseWishartStatistics(NamedTuple):
         _posterior_scale(s, k)
         cholesky_in_place(s.matrix)
         value = n * s.log_jacobian - 0.5 * n * n_dimensions * _LOG_PI + 0.5 * n_dimensions * math.log(s.kappa / (s.kappa + n))
-        value += 0.5 * s.nu * _log_determinant_before(s)
+        value += 0.5 * s.nu * log_determinant_before(s)
         for d in range(n_dimensions):
             value += math.lgamma(0.5 * (nu - d)) - math.lgamma(0.5 * (s.nu - d)) - nu * math.log(s.matrix[d, d])
         return value
 
     def log_predictive(s, k: int, i: int) -> float:
-        return s.constant[k] - s.power[k] * math.log(1.0 + s.shrink[k] * _distance(s, k, i))
+        return s.constant[k] - s.power[k] * math.log(1.0 + s.shrink[k] * distance_to(s, k, i))
 
     def log_predictive_without(s, k: int, i: int) -> float:
         n_dimensions = s.x.shape[1]
-        q = s.distance[k] if s.scored[0] == i else _distance(s, k, i)
+        q = s.distance[k] if s.scored[0] == i else distance_to(s, k, i)
         kappa, nu = s.kappa + s.n[k], s.nu + s.n[k]
         without = s.kappa + (s.n[k] - 1.0)
         left = 1.0 - kappa / without * q
-        if left < _ILL_CONDITIONED:
+        if left < ILL_CONDITIONED:
             return _predictive_after_removal(s, k, i)
         gammas = math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - n_dimensions))
         return (
@@ -179,7 +180,7 @@ class NormalInverseWishartStatistics(NamedTuple):
         )
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
-        _distances(s, i, n_slots)
+        distances_to_all(s, i, n_slots)
         for k in range(n_slots):
             out[k] += s.constant[k] - s.power[k] * fast_log(1.0 + s.shrink[k] * s.distance[k])
         s.scored[0] = i
@@ -187,7 +188,7 @@ class NormalInverseWishartStatistics(NamedTuple):
     def absorb(s, k: int, i: int) -> float:
         """From |Λ_n+1| = |Λ_n| (1 + κ_n/(κ_n+1) q): the update of the factor gives the predictive, and no triangular system is solved."""
         n_dimensions = s.x.shape[1]
-        n, before = s.n[k], s.log_determinant[k] if s.n[k] > 0.0 else _log_determinant_before(s)
+        n, before = s.n[k], s.log_determinant[k] if s.n[k] > 0.0 else log_determinant_before(s)
         kappa, nu = s.kappa + n, s.nu + n
         add(s, k, i)
         after = 0.0
@@ -202,7 +203,7 @@ class NormalInverseWishartStatistics(NamedTuple):
         prefetch_row(s.x, i)
 
     def log_bound(s, i: int) -> float:
-        return _log_peak(s, len(s.x) - 1.0, _log_determinant_before(s))
+        return _log_peak(s, len(s.x) - 1.0, log_determinant_before(s))
 
     def log_bound_given(s, k: int, rest: int, i: int) -> float:
         return _log_peak(s, s.n[k] + s.n[rest] - 1.0, s.log_determinant[k])
@@ -216,37 +217,7 @@ class NormalInverseWishartStatistics(NamedTuple):
 
         Bartlett: Σ⁻¹ = L⁻ᵀ B Bᵀ L⁻¹ with B lower triangular, B_dd² ~ χ²(ν_n − d), B_de ~ N(0, 1), and L the Cholesky factor of Λ_n.
         """
-        n_dimensions = s.x.shape[1]
-        kappa, nu = s.kappa + s.n[k], s.nu + s.n[k]
-        log_determinant = 0.0
-        for d in range(n_dimensions):
-            for e in range(d):
-                s.matrix[d, e] = normal(rng)
-            log_root = 0.5 * (math.log(2.0) + log_gamma_variate(0.5 * (nu - d), rng))
-            s.matrix[d, d] = math.exp(log_root)
-            log_determinant += log_root - math.log(s.factor[d, d, k])
-        for column in range(n_dimensions):  # residual → Bᵀ L⁻¹ residual, one column of the matrix at a time
-            for d in range(n_dimensions):
-                value = 1.0 if d == column else 0.0
-                for e in range(d):
-                    value -= s.factor[d, e, k] * s.vector[e]
-                s.vector[d] = value / s.factor[d, d, k]
-            for d in range(n_dimensions):
-                value = 0.0
-                for e in range(d, n_dimensions):
-                    value += s.matrix[e, d] * s.vector[e]
-                theta[n_dimensions + d * n_dimensions + column] = value
-        for d in range(n_dimensions - 1, -1, -1):  # μ = m_n + L B⁻ᵀ z / √κ_n
-            value = normal(rng)
-            for e in range(d + 1, n_dimensions):
-                value -= s.matrix[e, d] * s.vector[e]
-            s.vector[d] = value / s.matrix[d, d]
-        for d in range(n_dimensions):
-            value = 0.0
-            for e in range(d + 1):
-                value += s.factor[d, e, k] * s.vector[e]
-            theta[d] = s.n[k] * s.mean[k, d] / kappa + value / math.sqrt(kappa)
-        theta[n_dimensions + n_dimensions * n_dimensions] = log_determinant
+        draw_mean_and_precision(s, k, s.n[k], s.n[k], theta, rng)
 
     def log_likelihood(s, theta: Floats, i: int) -> float:
         n_dimensions = s.x.shape[1]
@@ -397,7 +368,7 @@ class NormalInverseWishartStatistics(NamedTuple):
         s.power[k] = 0.5 * nu
 
     def expected_log_likelihood_all(s, i: int, n_slots: int, out: Floats) -> None:
-        _distances(s, i, n_slots)
+        distances_to_all(s, i, n_slots)
         for k in range(n_slots):
             out[k] += s.constant[k] - s.power[k] * s.distance[k]
 
@@ -424,7 +395,43 @@ class NormalInverseWishartStatistics(NamedTuple):
 
 
 @compiled
-def _log_determinant_before(s: Any) -> float:
+def draw_mean_and_precision(s: Any, k: int, weight: float, n: float, theta: Floats, rng: Any) -> None:
+    """Parameters given the points of slot k, n of them, of this weight in all; see `draw_parameters`."""
+    n_dimensions = s.x.shape[1]
+    kappa, nu = s.kappa + weight, s.nu + n
+    log_determinant = 0.0
+    for d in range(n_dimensions):
+        for e in range(d):
+            s.matrix[d, e] = normal(rng)
+        log_root = 0.5 * (math.log(2.0) + log_gamma_variate(0.5 * (nu - d), rng))
+        s.matrix[d, d] = math.exp(log_root)
+        log_determinant += log_root - math.log(s.factor[d, d, k])
+    for column in range(n_dimensions):  # residual → Bᵀ L⁻¹ residual, one column of the matrix at a time
+        for d in range(n_dimensions):
+            value = 1.0 if d == column else 0.0
+            for e in range(d):
+                value -= s.factor[d, e, k] * s.vector[e]
+            s.vector[d] = value / s.factor[d, d, k]
+        for d in range(n_dimensions):
+            value = 0.0
+            for e in range(d, n_dimensions):
+                value += s.matrix[e, d] * s.vector[e]
+            theta[n_dimensions + d * n_dimensions + column] = value
+    for d in range(n_dimensions - 1, -1, -1):  # μ = m_n + L B⁻ᵀ z / √κ_n
+        value = normal(rng)
+        for e in range(d + 1, n_dimensions):
+            value -= s.matrix[e, d] * s.vector[e]
+        s.vector[d] = value / s.matrix[d, d]
+    for d in range(n_dimensions):
+        value = 0.0
+        for e in range(d + 1):
+            value += s.factor[d, e, k] * s.vector[e]
+        theta[d] = weight * s.mean[k, d] / kappa + value / math.sqrt(kappa)
+    theta[n_dimensions + n_dimensions * n_dimensions] = log_determinant
+
+
+@compiled
+def log_determinant_before(s: Any) -> float:
     """log |Λ0|."""
     return s.x.shape[1] * math.log(s.scale_factor) + s.prior_log_determinant
 
@@ -459,7 +466,7 @@ def _derive(s: Any, k: int) -> None:
 
 
 @compiled
-def _combine_scatter(s: Any, k: int, other: int, sign: float, weight: float) -> None:
+def combine_scatter(s: Any, k: int, other: int, sign: float, weight: float) -> None:
     """Scatter of k plus or minus that of `other`, with the term between their means."""
     for d in range(s.x.shape[1]):
         gap = s.mean[other, d] - s.mean[k, d]
@@ -468,7 +475,7 @@ def _combine_scatter(s: Any, k: int, other: int, sign: float, weight: float) -> 
 
 
 @register_jitable(inline="always")  # type: ignore[untyped-decorator]
-def _distances(s: Any, i: int, n_slots: int) -> None:
+def distances_to_all(s: Any, i: int, n_slots: int) -> None:
     """s.distance[k] ← q = (x − m_n)ᵀ Λ_n⁻¹ (x − m_n) for every slot below n_slots."""
     n_dimensions = s.x.shape[1]
     for k in range(n_slots):
@@ -493,7 +500,7 @@ def _distances(s: Any, i: int, n_slots: int) -> None:
 
 
 @compiled
-def _distance(s: Any, k: int, i: int) -> float:
+def distance_to(s: Any, k: int, i: int) -> float:
     """q = (x − m_n)ᵀ Λ_n⁻¹ (x − m_n) for one slot."""
     distance = 0.0
     for d in range(s.x.shape[1]):
@@ -577,12 +584,19 @@ class NormalInverseWishart(ConjugateFamily):
         n_dimensions = x.shape[1]
         if self.nu is None or self.nu <= n_dimensions - 1:
             raise ValueError(f"NormalInverseWishart: nu is {self.nu}; with {n_dimensions} columns it must be above {n_dimensions - 1}")
-        factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
-        mean, z = numbers_of_columns("NormalInverseWishart: mean", self.mean, n_dimensions), np.empty_like(x)
-        transform = linalg.solve_triangular(factor, np.eye(n_dimensions), lower=True).T
-        for rows in row_blocks(x):
-            z[rows] = within_range((x[rows] - mean) @ transform)
-        return {"x": z, "log_jacobian": -float(np.sum(np.log(np.diag(factor))))}
+        mean, (transform, log_jacobian) = numbers_of_columns("NormalInverseWishart: mean", self.mean, n_dimensions), self._basis(n_dimensions)
+        return {"x": in_units(x, mean, transform), "log_jacobian": log_jacobian}
+
+    def _basis(self, n_dimensions: int) -> tuple[Floats, float]:
+        if n_dimensions not in self._bases:
+            factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
+            self._bases[n_dimensions] = linalg.solve_triangular(factor, np.eye(n_dimensions), lower=True).T, -float(np.sum(np.log(np.diag(factor))))
+        return self._bases[n_dimensions]
+
+    @cached_property
+    def _bases(self) -> dict[int, tuple[Floats, float]]:
+        """By number of columns: they are asked for with every block of points."""
+        return {}
 
     def absorb_cost(self, encoded: dict[str, Any]) -> int:
         return int(4 + encoded["x"].shape[1] // 4)  # a factor is updated where a sweep only solves with it

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from maitre.families.generalized_mallows import Places, count_codes
+from maitre.families.generalized_mallows import Places, count_codes, invert
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import compiled_apart, compiled_form_of
-from maitre.numerics.draw import draw_event, draw_log
+from maitre.numerics.draw import draw_event, draw_log, shuffle
 from maitre.numerics.mallows import mode_of
 
 _ROUNDS = 2
@@ -51,10 +51,39 @@ def fill_pairs(s: Any, ballots: Ints, n: int, theta: Floats, pairs: Floats) -> N
 
 
 @compiled_apart
-def invert(ordering: Places, places: Places) -> None:
-    """Where every item stands."""
-    for place in range(len(ordering)):
-        places[ordering[place]] = place
+def fill_rows(s: Any, ballots: Ints, n: int, theta: Floats, pairs: Floats, listed: Ints) -> int:
+    """The rows of A for the items that any of n rankings has, in time that grows with these; returns how many there are, and `listed` begins with them."""
+    own, present, found = np.zeros(s.n_items), np.zeros(s.n_items, dtype=np.int64), 0
+    for i in range(n):
+        for j in range(s.starts[ballots[i]], s.starts[ballots[i] + 1]):
+            present[s.items[j]] = 1
+    for item in range(s.n_items):
+        if present[item] == 1:
+            listed[found] = item
+            found += 1
+            for other in range(s.n_items):
+                pairs[item, other] = 0.0
+    i = 0
+    while i < n:
+        d, copies = ballots[i], 0
+        while i < n and ballots[i] == d:
+            copies += 1
+            i += 1
+        for j in range(s.starts[d], s.starts[d + 1]):
+            item, weight = s.items[j], copies * theta[j - s.starts[d]]
+            own[item] += weight
+            for h in range(s.starts[d], j):
+                pairs[item, s.items[h]] -= weight
+    for a in range(found):
+        item = listed[a]
+        for other in range(s.n_items):
+            pairs[item, other] += own[item]
+        pairs[item, item] = 0.0
+    for a in range(found):
+        for b in range(a):
+            difference = pairs[listed[a], listed[b]] - pairs[listed[b], listed[a]]
+            pairs[listed[a], listed[b]], pairs[listed[b], listed[a]] = difference, -difference
+    return found
 
 
 @compiled_apart
@@ -198,11 +227,12 @@ def redraw_stagewise(costs: Floats, ordering: Places, room: Floats, rng: Any) ->
     return accepted
 
 
-def reinsert(pairs: Floats, ordering: Places, room: Floats, rng: Any) -> None:
-    """Each item in turn is taken out and put back: Gibbs over all its places. Exact."""
+def reinsert(pairs: Floats, listed: Ints, ordering: Places, room: Floats, rng: Any) -> None:
+    """Each item that some ranking has is in turn taken out and put back: Gibbs over all its places. The others, which nothing tells apart, change places at random. Exact."""
     n = len(ordering)
-    others = np.empty(n, dtype=np.int16)
-    for item in range(n):
+    others, known = np.empty(n, dtype=np.int16), np.zeros(n, dtype=np.int64)
+    for item in listed:
+        known[item] = 1
         found = 0
         for place in range(n):
             if ordering[place] != item:
@@ -217,6 +247,18 @@ def reinsert(pairs: Floats, ordering: Places, room: Floats, rng: Any) -> None:
         ordering[chosen] = item
         for place in range(chosen, n - 1):
             ordering[place + 1] = others[place]
+    unknown = np.empty(n - len(listed), dtype=np.int64)
+    found = 0
+    for item in range(n):
+        if known[item] == 0:
+            unknown[found] = item
+            found += 1
+    shuffle(unknown, rng)
+    found = 0
+    for place in range(n):
+        if known[ordering[place]] == 0:
+            ordering[place] = unknown[found]
+            found += 1
 
 
 def swap_neighbours(pairs: Floats, ordering: Places, room: Floats, rng: Any) -> None:

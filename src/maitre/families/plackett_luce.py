@@ -22,10 +22,12 @@ from maitre.families.rankings import RankingFamily
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import compiled_apart, compiled_form_of
 from maitre.numerics.draw import shuffle
+from maitre.numerics.elementary import fast_log
 from maitre.numerics.rng import gamma, uniform
 
 _TINY = 1e-100
 _LEAST = 1e-290
+_FITTED = 30  # rounds
 
 
 class PlackettLuceStatistics(NamedTuple):
@@ -42,10 +44,33 @@ class PlackettLuceStatistics(NamedTuple):
     log_alone: Floats  # (T + 1,): ln (n − t)!/n!
     worths: Floats  # (C, n)
     whole: Floats  # (C,): their sums
+    by_item: Floats  # (n, C): the worths again, a column per slot
+    room: Floats  # (2, C)
 
     def log_marginal(s, k: int) -> float:
         """Not known in closed form: worths are explicit."""
         raise NotImplementedError
+
+    def clear(s, k: int) -> None:
+        pass
+
+    def add(s, k: int, d: int) -> None:
+        pass
+
+    def remove(s, k: int, d: int) -> None:
+        pass
+
+    def log_predictive(s, k: int, d: int) -> float:
+        return log_likelihood(s, k, d)
+
+    def log_predictive_without(s, k: int, d: int) -> float:
+        return log_likelihood(s, k, d)
+
+    def log_predictive_all(s, d: int, n_slots: int, out: Floats) -> None:
+        log_likelihoods(s, d, n_slots, out)
+
+    def open_with(s, k: int, d: int, rng: Any) -> None:
+        draw_worths_alone(s, k, d, rng)
 
 
 @compiled_apart
@@ -63,10 +88,31 @@ def log_likelihood(s: Any, k: int, d: int) -> float:
 
 
 @compiled_apart
-def log_likelihoods(s: Any, d: int, sizes: Ints, n_slots: int, out: Floats) -> None:
-    """ln p(ranking d | worths) for every occupied slot, −∞ for others."""
+def log_likelihoods(s: Any, d: int, n_slots: int, out: Floats) -> None:
+    """out[k] += ln p(ranking d | worths of slot k) for every slot; all loops over slots are of vector instructions, but for products that are too small."""
+    rest, product = s.room[0], s.room[1]
     for k in range(n_slots):
-        out[k] = log_likelihood(s, k, d) if sizes[k] > 0 else -np.inf
+        rest[k], product[k] = s.whole[k], 1.0
+    for j in range(s.starts[d], s.starts[d + 1]):
+        worths = s.by_item[s.items[j]]
+        for k in range(n_slots):
+            product[k] *= worths[k] / max(rest[k], worths[k])
+            rest[k] -= worths[k]
+    for k in range(n_slots):
+        out[k] += fast_log(max(product[k], _LEAST))
+    for k in range(n_slots):
+        if product[k] < _TINY:
+            out[k] += log_likelihood(s, k, d) - math.log(max(product[k], _LEAST))
+
+
+@compiled_apart
+def lay_out_worths(s: Any) -> None:
+    """Columns and sums of all slots' worths, added in the order of the items."""
+    for k in range(len(s.whole)):
+        s.whole[k] = 0.0
+        for x in range(s.n_items):
+            s.whole[k] += s.worths[k, x]
+            s.by_item[x, k] = s.worths[k, x]
 
 
 @compiled_apart
@@ -101,6 +147,7 @@ def draw_worths_alone(s: Any, k: int, d: int, rng: Any) -> None:
     s.whole[k] = 0.0
     for place in range(n):
         s.worths[k, items[place]] = max(gamma(s.shape + 1.0, rng) / (s.rate + min(times[place], 1e280)), _LEAST)
+        s.by_item[items[place], k] = s.worths[k, items[place]]
         s.whole[k] += s.worths[k, items[place]]
 
 
@@ -139,23 +186,37 @@ def redraw_worths(s: Any, k: int, ballots: Ints, n: int, rng: Any) -> None:
 
 
 @compiled_apart
-def guess_worths(s: Any, k: int, ballots: Ints, n: int) -> None:
-    """Worths to start from: expectations after one round with equal worths and times as expected."""
-    ranked, spared, total = np.zeros(s.n_items), np.zeros(s.n_items), 0.0
-    for i in range(n):
-        begin, end = s.starts[ballots[i]], s.starts[ballots[i] + 1]
-        here = 0.0
-        for j in range(begin, end):
-            here += 1.0 / (s.n_items - (j - begin))
-            ranked[s.items[j]] += 1.0
-            spared[s.items[j]] += here
-        for j in range(begin, end):
-            spared[s.items[j]] -= here
-        total += here
-    s.whole[k] = 0.0
+def fit_worths(s: Any, k: int, ballots: Ints, n: int) -> None:
+    """The most probable log worths of slot k given its rankings, equal ones next to each other: rounds of Gibbs with expectations in place of draws (Hunter 2004)."""
     for x in range(s.n_items):
-        s.worths[k, x] = (s.shape + ranked[x]) / (s.rate + total + spared[x])
-        s.whole[k] += s.worths[k, x]
+        s.worths[k, x] = s.shape / s.rate
+    s.whole[k] = s.n_items * s.shape / s.rate
+    for _ in range(_FITTED):
+        ranked, spared, total = np.zeros(s.n_items), np.zeros(s.n_items), 0.0
+        i = 0
+        while i < n:
+            d, copies = ballots[i], 0
+            while i < n and ballots[i] == d:
+                copies += 1
+                i += 1
+            rest, here = s.whole[k], 0.0
+            for j in range(s.starts[d], s.starts[d + 1]):
+                item = s.items[j]
+                here += copies / max(rest, s.worths[k, item])
+                rest -= s.worths[k, item]
+                ranked[item] += copies
+                spared[item] += here
+            for j in range(s.starts[d], s.starts[d + 1]):
+                spared[s.items[j]] -= here
+            total += here
+        whole = 0.0
+        for x in range(s.n_items):
+            s.worths[k, x] = (s.shape + ranked[x]) / (s.rate + total + min(spared[x], 0.0))
+            whole += s.worths[k, x]
+        s.whole[k] = 0.0
+        for x in range(s.n_items):  # their sum, of which no ranking says anything, as expected
+            s.worths[k, x] = max(s.worths[k, x] * s.n_items * s.shape / s.rate / whole, _LEAST)
+            s.whole[k] += s.worths[k, x]
 
 
 @dataclass(frozen=True)
@@ -184,7 +245,8 @@ class PlackettLuce(RankingFamily):
         n = int(self.n_items or 2)
         longest = int(np.diff(encoded.starts).max(initial=places))
         log_alone = np.array([math.lgamma(n - t + 1.0) - math.lgamma(n + 1.0) for t in range(longest + 1)])
-        return PlackettLuceStatistics(*encoded, n, float(self.shape), float(self.rate), log_alone, np.ones((capacity, n)), np.full(capacity, float(n)))
+        worths, whole, columns, room = np.ones((capacity, n)), np.full(capacity, float(n)), np.ones((n, capacity)), np.zeros((2, capacity))
+        return PlackettLuceStatistics(*encoded, n, float(self.shape), float(self.rate), log_alone, worths, whole, columns, room)
 
 
 PlackettLuce.EXAMPLES = (Example(PlackettLuce(4, 0.7), [[0, 1, 2], [0, 1], [1, 0, 3], [3]]), Example(PlackettLuce(3, 1.3), [[0, 1], [1], [2, 1], [0, 2], [1]]))

@@ -1,4 +1,7 @@
-"""What families of rankings share: how data come in, and the codes of rankings by an ordering."""
+"""What families of rankings share: how data come in, and the codes of rankings by an ordering.
+
+In their statistics the points of `maitre.families.statistics` are distinct rankings; whatever slots have that is not integrated out is conditioned on.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 
 from maitre.data.rankings import Ballots, Rankings, as_rankings
 from maitre.families.base import Family
+from maitre.families.statistics import dispatched
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats
 from maitre.numerics.bits import WORD, count_below
@@ -32,6 +36,11 @@ def fill_codes(items: Any, begin: int, end: int, places: Any, codes: Any) -> Non
                 if places[items[i]] < place:
                     code -= 1
             codes[j - begin] = code
+
+
+@dispatched(allocates=True)
+def open_with(s: Any, k: int, d: int, rng: Any) -> None:
+    """Whatever slot k has that is not integrated out (an ordering, dispersions, worths), drawn given ranking d alone."""
 
 
 class RankingFamily(Family):

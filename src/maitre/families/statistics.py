@@ -70,8 +70,8 @@ from numba.extending import overload
 from maitre.numerics.compilation import INNER, JIT_OPTIONS
 
 
-def _dispatched(default: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Turn a function into one that dispatches on the class of its first argument, in plain Python and when compiled."""
+def dispatched(default: Callable[..., Any] | None = None, allocates: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Turn a function into one that dispatches on the class of its first argument, in plain Python and when compiled; say so if it makes arrays."""
 
     def decorate(declaration: Callable[..., Any]) -> Callable[..., Any]:
         name = declaration.__name__
@@ -85,7 +85,7 @@ def _dispatched(default: Callable[..., Any] | None = None) -> Callable[[Callable
         plain.__name__ = plain.__qualname__ = name
         plain.__doc__ = declaration.__doc__
 
-        @overload(plain, strict=False, jit_options=INNER | {"forceinline": True, "_nrt": False})
+        @overload(plain, strict=False, jit_options=INNER | {"forceinline": True, "_nrt": allocates})
         def _(s: Any, *arguments: Any) -> Any:
             return getattr(s.instance_class, name, default)
 
@@ -189,57 +189,57 @@ def _unknown(s: Any, theta: Any, k: int) -> float:
     return math.nan
 
 
-@_dispatched()
+@dispatched()
 def clear(s: Any, k: int) -> None:
     """Empty slot k."""
 
 
-@_dispatched()
+@dispatched()
 def add(s: Any, k: int, i: int) -> None:
     """Point i joins slot k."""
 
 
-@_dispatched()
+@dispatched()
 def remove(s: Any, k: int, i: int) -> None:
     """Point i leaves slot k."""
 
 
-@_dispatched(_nothing)
+@dispatched(_nothing)
 def refresh(s: Any, k: int) -> None:
     """Bring the cached coefficients of slot k's predictive up to date."""
 
 
-@_dispatched(_nothing)
+@dispatched(_nothing)
 def prefetch(s: Any, i: int) -> None:
     """Ask the memory for point i, which will be visited soon."""
 
 
-@_dispatched(_refresh)
+@dispatched(_refresh)
 def derive(s: Any, k: int) -> None:
     """Recompute everything that slot k derives from its raw statistics: after a change of hyper-parameters, a merge, or a long run."""
 
 
-@_dispatched()
+@dispatched()
 def log_marginal(s: Any, k: int) -> float:
     """log p(x_c) of slot k, from the raw statistics alone; 0 for an empty slot."""
 
 
-@_dispatched(_log_predictive)
+@dispatched(_log_predictive)
 def log_predictive(s: Any, k: int, i: int) -> float:
     """log p(x_i | x_c) for a point that is not in slot k."""
 
 
-@_dispatched(_log_predictive_without)
+@dispatched(_log_predictive_without)
 def log_predictive_without(s: Any, k: int, i: int) -> float:
     """log p(x_i | x_c without x_i) for a point that is in slot k."""
 
 
-@_dispatched(_log_predictive_raw)
+@dispatched(_log_predictive_raw)
 def log_predictive_raw(s: Any, k: int, i: int) -> float:
     """log p(x_i | x_c) for a point that is not in slot k, whatever the cached coefficients, which may be stale afterwards."""
 
 
-@_dispatched(_absorb)
+@dispatched(_absorb)
 def absorb(s: Any, k: int, i: int) -> float:
     """Point i joins slot k, which has been cleared and has only absorbed points since; returns log p(x_i | x_c) as it was before.
 
@@ -247,122 +247,122 @@ def absorb(s: Any, k: int, i: int) -> float:
     """
 
 
-@_dispatched(_log_predictive_all)
+@dispatched(_log_predictive_all)
 def log_predictive_all(s: Any, i: int, n_slots: int, out: Any) -> None:
     """out[k] += log p(x_i | x_k) for every slot below n_slots, as if point i were in none of them."""
 
 
-@_dispatched(_no)
+@dispatched(_no)
 def scores_in_fours(s: Any) -> bool:
     """Whether the family scores four points at once faster than one after the other."""
 
 
-@_dispatched(_never_called)
+@dispatched(_never_called)
 def log_predictive_four(s: Any, a: int, b: int, c: int, d: int, n_slots: int, out: Any) -> None:
     """out[0..3, k] = log p(x | x_k) of four points for every slot below n_slots, if `scores_in_fours`."""
 
 
-@_dispatched(_cannot_merge)
+@dispatched(_cannot_merge)
 def merge(s: Any, k: int, other: int) -> None:
     """The points of slot `other` join slot k (slot `other` is left as it is)."""
 
 
-@_dispatched(_cannot_subtract)
+@dispatched(_cannot_subtract)
 def subtract(s: Any, k: int, other: int) -> None:
     """The points of slot `other`, all of them in slot k, leave slot k."""
 
 
-@_dispatched()
+@dispatched()
 def log_bound(s: Any, i: int) -> float:
     """At least log p(x_i | x_S) for every set S of other points."""
 
 
-@_dispatched(_log_bound_given)
+@dispatched(_log_bound_given)
 def log_bound_given(s: Any, k: int, rest: int, i: int) -> float:
     """At least log p(x_i | x_k ∪ x_S) for every set S of points of slot `rest` other than i; slot `rest` holds point i, slot k does not."""
 
 
-@_dispatched()
+@dispatched()
 def n_parameters(s: Any) -> int:
     """How many numbers one cluster's parameter θ takes."""
 
 
-@_dispatched()
+@dispatched()
 def draw_parameters(s: Any, k: int, theta: Any, rng: Any) -> None:
     """theta[:] ~ p(θ | x_c); for an empty slot, a draw from the base measure."""
 
 
-@_dispatched()
+@dispatched()
 def log_likelihood(s: Any, theta: Any, i: int) -> float:
     """log F(x_i; θ)."""
 
 
-@_dispatched(_log_likelihood_all)
+@dispatched(_log_likelihood_all)
 def log_likelihood_all(s: Any, theta: Any, i: int, n_slots: int, out: Any) -> None:
     """out[k] += log F(x_i; theta[k]) for every k below n_slots; `theta` has a row per cluster."""
 
 
-@_dispatched(_none)
+@dispatched(_none)
 def n_coefficients(s: Any) -> int:
     """How many terms the log likelihood has as a sum of coefficients times features; 0 if it is none."""
 
 
-@_dispatched(_no_coefficients)
+@dispatched(_no_coefficients)
 def set_coefficients(s: Any, theta: Any, a: Any, k: int) -> None:
     """a[:, k] becomes the coefficients of the parameter θ."""
 
 
-@_dispatched(_score_all)
+@dispatched(_score_all)
 def score_all(s: Any, theta: Any, a: Any, i: int, n: int, out: Any) -> None:
     """out[k] += log F(x_i; theta[k]), up to a term in x_i alone, for every k below n; `a` holds the parameters' coefficients."""
 
 
-@_dispatched(_no)
+@dispatched(_no)
 def dense_features(s: Any) -> bool:
     """Whether `fill_features` gives the features of a point."""
 
 
-@_dispatched(_no_features)
+@dispatched(_no_features)
 def fill_features(s: Any, points: Any, base: int, count: int, out: Any) -> None:
     """out[f, t] = feature f of point points[t] − base for t < count."""
 
 
-@_dispatched(_add)
+@dispatched(_add)
 def gather(s: Any, k: int, i: int) -> None:
     """Point i joins slot k, which has been cleared and has only gathered points since; `settle` makes its statistics of them."""
 
 
-@_dispatched(_gather_run)
+@dispatched(_gather_run)
 def gather_run(s: Any, k: int, points: Any, begin: int, end: int, base: int, room: Any) -> None:
     """The points points[begin:end] − base join slot k as by `gather`; `room` is work space."""
 
 
-@_dispatched(_nothing)
+@dispatched(_nothing)
 def settle(s: Any, k: int) -> None:
     """The raw statistics of a slot that has gathered its points; what follows from them needs `derive`."""
 
 
-@_dispatched(_unknown)
+@dispatched(_unknown)
 def log_likelihood_of(s: Any, theta: Any, k: int) -> float:
     """Σ log F(x_i; θ) over the points of slot k; not a number if the family does not say."""
 
 
-@_dispatched()
+@dispatched()
 def add_weighted(s: Any, k: int, i: int, weight: float) -> None:
     """Point i joins slot k to the extent of `weight`; cached coefficients are stale afterwards."""
 
 
-@_dispatched()
+@dispatched()
 def expect(s: Any, k: int) -> None:
     """Turn slot k from statistics into the coefficients of E[log F(x; θ)], θ | x_c, which is all it can be asked for until it is cleared."""
 
 
-@_dispatched()
+@dispatched()
 def expected_log_likelihood_all(s: Any, i: int, n_slots: int, out: Any) -> None:
     """out[k] += E[log F(x_i; θ)] over θ | x_k for every slot below n_slots, all of them turned by `expect`."""
 
 
-@_dispatched()
+@dispatched()
 def draw_point(s: Any, theta: Any, i: int, rng: Any) -> None:
     """Replace point i by a draw from F(·; θ)."""
 

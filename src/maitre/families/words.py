@@ -8,15 +8,18 @@ Counts are kept in single precision, which holds whole numbers up to 16 million:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaln
 
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import POINTS, SLOTS, SLOTS_LAST
-from maitre.numerics.arrays import Floats
+from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Gamma, Hyperparameter
 from maitre.numerics.elementary import digamma, fast_log
 from maitre.numerics.prefix import STRIDE
@@ -127,6 +130,15 @@ class WordStatistics(NamedTuple):
         s.word[i] = w
 
 
+@compiled
+def count_counts(seen: Any, among: Any, histogram: Ints) -> None:
+    """How often each count but 0 occurs in the slots with among[k]."""
+    for w in range(seen.shape[0]):
+        for k in range(seen.shape[1]):
+            if seen[w, k] > 0.0 and among[k]:
+                histogram[int(seen[w, k])] += 1
+
+
 @dataclass(frozen=True)
 class Words(ConjugateFamily):
     """Points are words by number, 0 to `n_words` − 1; left None, up to the largest there is. `concentration` is η: 1 for a flat prior, below 1 for topics of few words.
@@ -150,7 +162,7 @@ class Words(ConjugateFamily):
         most = _MOST if self.n_words is None else self.n_words
         bad = np.flatnonzero(~((words >= 0) & (words < most) & (words == np.floor(words)))) if len(words) else np.empty(0, dtype=np.int64)
         if len(bad):
-            raise ValueError(f"word {words[bad[0]]!r} of point {bad[0]} is no whole number from 0 to {most - 1}")
+            raise ValueError(f"word {words[bad[0]]} of point {bad[0]} is no whole number from 0 to {most - 1}")
         if len(words) >= _MOST and np.bincount(words.astype(np.int64)).max() >= _MOST:
             raise ValueError(f"a word occurs more than {_MOST - 1} times: leave it out, as other stop words")
         return words.astype(np.int32, copy=False)
@@ -166,6 +178,21 @@ class Words(ConjugateFamily):
         return WordStatistics(
             encoded["word"], int(self.n_words or 1), float(self.concentration), np.zeros((int(self.n_words or 1), slots), dtype=np.float32), np.zeros(slots)
         )  # type: ignore[arg-type]
+
+    def log_likelihood_of_clusters(self, s: WordStatistics, slots: Ints, name: str) -> Callable[[float], float]:
+        """By how often each count occurs among those of all words in these slots: there are few different ones."""
+        totals, among = s.total[slots], np.zeros(len(s.total), dtype=np.bool_)
+        among[slots] = True
+        histogram = np.zeros(int(totals.max(initial=0)) + 1, dtype=np.int64)
+        count_counts(s.seen, among, histogram)
+        counts = np.flatnonzero(histogram)
+        times = histogram[counts]
+
+        def of_eta(eta: float) -> float:
+            mass = eta * s.n_words
+            return float(times @ (gammaln(eta + counts) - gammaln(eta)) + np.sum(gammaln(mass) - gammaln(mass + totals)))
+
+        return of_eta
 
     def vectors(self, data: npt.NDArray[np.int32], encoded: dict[str, Any]) -> Floats:
         return data[:, None].astype(np.float64)

@@ -18,16 +18,18 @@ from maitre.moves.gibbs import Gibbs
 from maitre.moves.hyper import FamilyHyperparameters, PriorHyperparameters
 from maitre.moves.links import Links
 from maitre.moves.mallows import Mallows
+from maitre.moves.meila_chen import BetaGibbs, SliceGibbs
 from maitre.moves.parallel import Parallel
 from maitre.moves.permutation import Permutation
 from maitre.moves.plackett_luce import Worths
 from maitre.moves.registry import REGISTRY, as_move, check_move, named_moves
+from maitre.moves.reweigh import Reweigh
 from maitre.moves.split_merge import SplitMerge
 from maitre.moves.superclusters import Superclusters
 from maitre.moves.tables import Tables
 from maitre.states import state_for
 from maitre.states.base import State
-from maitre.states.clusters import ClusterState
+from maitre.states.clusters import HyperparameterState
 from maitre.states.mixture import MANY_POINTS
 
 _VISITS, _MOST_SWEEPS = 1000, 5  # to points, before hyper-parameters are drawn again: over few points a sweep is over before these are
@@ -35,7 +37,11 @@ _VISITS, _MOST_SWEEPS = 1000, 5  # to points, before hyper-parameters are drawn 
 REGISTRY.update(
     {
         move.name: move
-        for move in (Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel, Links, ExplicitLinks, Direct, Documents, Tables, Mallows, Worths)
+        for move in (
+            *(Gibbs, Auxiliary, SplitMerge, Permutation, Superclusters, Parallel),
+            *(Links, ExplicitLinks, Direct, Documents, Tables),
+            *(Mallows, SliceGibbs, BetaGibbs, Worths),
+        )
     }
 )
 
@@ -54,8 +60,9 @@ def resolve(moves: str | Move | Sequence[str | Move], model: Model) -> Composed:
     alone = next((move for move in parts if move.alone), None)
     if alone is not None and len(parts) > 1:
         raise ValueError(f"{alone!r} remembers where the clusters are and cannot share a chain with moves that change them: use it alone")
-    if parts and issubclass(parts[0].state, ClusterState) and not parts[0].state.OWN_HYPERPARAMETERS:
+    if parts and issubclass(parts[0].state, HyperparameterState):
         always: list[Move] = [PriorHyperparameters()] if model.prior.hyperpriors() else []
+        always += [Reweigh()] if lacking(Reweigh, model) is None and issubclass(parts[0].state, Reweigh.state) else []
         always += [FamilyHyperparameters()] if model.family.hyperpriors() or model.family.arrays(model.encoded) else []
     else:
         always = []
@@ -82,6 +89,7 @@ __all__ = [
     "ABILITIES",
     "REGISTRY",
     "Auxiliary",
+    "BetaGibbs",
     "Composed",
     "Direct",
     "Documents",
@@ -95,6 +103,8 @@ __all__ = [
     "Permutation",
     "PriorHyperparameters",
     "Report",
+    "Reweigh",
+    "SliceGibbs",
     "SplitMerge",
     "Superclusters",
     "Tables",

@@ -50,6 +50,7 @@ ABILITIES: dict[str, Ability] = {
         "statistics whose fields say what they are for (the roles of maitre.families.slots)",
         lambda model: declares_roles(model.family.at_prior_means().allocate(model.encoded, 1)),
     ),
+    "weights": Ability("a family whose points have weights", lambda model: "weights" in model.family.arrays(model.encoded)),
     "merging": Ability("'merge' and 'subtract' of the family's statistics (a few lines each)", _merges),
 }
 

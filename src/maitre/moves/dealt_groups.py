@@ -25,17 +25,27 @@ from maitre.moves.franchise import FranchiseMove, Served, draw_shares, draw_weig
 from maitre.moves.registry import check_move, named_moves
 from maitre.moves.superclusters import GlobalStep, deal, largest_first, logger, points_by_block, streams_of_blocks
 from maitre.numerics.arguments import one_of, whole_number
-from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.arrays import Floats, Ints, Slots
+from maitre.numerics.compilation import compiled
 from maitre.numerics.draw import draw_event
 from maitre.numerics.rng import RngState
+from maitre.partitions.labels import canonical_slots
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.franchise import FranchiseState
 
 
+@compiled
+def _take_back(labels: Slots, points: Ints, part: Slots, rank: Slots) -> None:
+    """The labels of some points, each cluster of the part with its rank among all."""
+    for t in range(len(points)):
+        labels[points[t]] = rank[part[t]]
+
+
 def run_blocks(state: FranchiseState, held_by: Ints, rests: Floats, moves: list[FranchiseMove], sweeps: int, proposals: int, rng: Any) -> tuple[Served, Report]:
     """The local step: `held_by` has the processor of every cluster in canonical order, `rests` what each processor has of β_*, which is brought up to date."""
-    labels, processors, weights = state.canonical_labels(), len(rests), state.variables()["weights"]
-    by_block, streams = points_by_block(held_by[labels], processors), streams_of_blocks(processors, rng)
+    labels, processors = canonical_slots(state.labels, state.capacity, np.int32), len(rests)
+    weights = state.beta[state.slots_in_order()]
+    by_block, streams = points_by_block(labels, held_by, processors), streams_of_blocks(processors, rng)
     prior, each = HierarchicalDirichletProcess(float(state.prior.top) / processors, 1.0), -(-proposals // processors)
 
     def local(block: int) -> tuple[FranchiseState, float, Served, list[Report]]:
@@ -52,17 +62,17 @@ def run_blocks(state: FranchiseState, held_by: Ints, rests: Floats, moves: list[
         return part, xi, served, reports
 
     done, found, n_clusters = largest_first(state.engine, local, by_block), [], 0
-    tables, in_group = [], np.zeros(state.n_groups, dtype=np.int64)
+    tables, in_group, ranks = [], np.zeros(state.n_groups, dtype=np.int64), {}
     for block, (part, xi, served, _) in done.items():
         slots = part.slots_in_order()
-        rank = np.empty(part.capacity, dtype=np.int64)
-        rank[slots] = np.arange(n_clusters, n_clusters + len(slots))
-        labels[by_block[block]] = rank[part.labels]
+        ranks[block] = np.empty(part.capacity, dtype=np.int32)
+        ranks[block][slots] = np.arange(n_clusters, n_clusters + len(slots))
         n_clusters += len(slots)
         found.append(xi * part.beta[slots])
         tables.append(served.of_cluster[slots])
         in_group += served.in_group
         rests[block] = xi * part.rest
+    state.engine.map(lambda block: _take_back(labels, by_block[block], done[block][0].labels, ranks[block]), done)
     order = state.seat(labels, np.concatenate(found), float(rests.sum()))
     of_cluster = np.zeros(state.capacity, dtype=np.int64)
     of_cluster[: len(order)] = np.concatenate(tables)[order]

@@ -23,9 +23,10 @@ from maitre.moves.franchise import Served
 from maitre.moves.pairs import fill_members, list_members, log_chance, pick_pair
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
-from maitre.numerics.draw import draw_below, draw_event, draw_log, shuffle
-from maitre.numerics.rng import RngState, uniform
+from maitre.numerics.draw import draw_below, draw_event, draw_log, draw_part, shuffle
+from maitre.numerics.rng import RngState
 from maitre.states.franchise import FranchiseState
+from maitre.states.group_counts import sizes_of
 from maitre.states.mixture import first_empty
 
 _TEMPORARY_SLOTS = 3
@@ -54,7 +55,7 @@ def seat(labels: Slots, starts: Ints, weights: Floats, gammas: Floats, tables: S
             k = labels[i]
             sat = counts[k]
             place, mass = begin[k] + sat, gammas[m] * weights[k]
-            if sat == 0 or uniform(rng) * (mass + sat) < mass:
+            if sat == 0 or draw_part(mass, mass + sat, rng):
                 tables[i], dishes[n_tables] = n_tables, k
                 n_tables += 1
                 in_group[m] += 1
@@ -183,23 +184,25 @@ class Seats:
     def split_and_merge(self, state: FranchiseState, proposals: int, rng: RngState) -> int:
         """So many proposals; returns how many were accepted. Labels follow the tables."""
         n, n_tables = state.model.n, len(self.dishes)
-        sizes = np.bincount(self.tables, minlength=n_tables)
-        points, begin = np.empty(n, dtype=np.int64), np.empty(n_tables, dtype=np.int64)
+        sizes = np.bincount(self.tables, minlength=n_tables).astype(np.int32)
+        points, begin = np.empty(n, dtype=np.int32), np.empty(n_tables, dtype=np.int32)
         list_members(self.tables, sizes, points, begin)
         made = accepted = 0
         while made < proposals:
+            if state.crowded:
+                state.widen()
             served = np.bincount(self.dishes, minlength=state.capacity)
             if np.count_nonzero(served == 0) < _TEMPORARY_SLOTS:
                 state.labels[:] = self.dishes[self.tables]
                 state.make_room()
                 continue
-            members, first_member = np.empty(n_tables, dtype=np.int64), np.empty(state.capacity, dtype=np.int64)
+            members, first_member = np.empty(n_tables, dtype=np.int32), np.empty(state.capacity, dtype=np.int64)
             (list_members if state.compiled else fill_members)(self.dishes, served, members, first_member)
             arrays = (self.dishes, served, points, begin, sizes, members, first_member, served)
             done, changed = state.run(move_dishes, proposals - made, math.log(float(state.prior.top)), *arrays, rng)
             made, accepted = made + int(done), accepted + int(changed)
         state.labels[:] = self.dishes[self.tables]
-        state.sizes = np.bincount(state.labels, minlength=state.capacity)
+        state.sizes = sizes_of(state.labels, state.capacity)
         state.touched()
         return accepted
 
@@ -207,5 +210,6 @@ class Seats:
 def seated(state: FranchiseState, rng: RngState) -> Seats:
     """The points of each group at tables, given their clusters and these clusters' weights."""
     tables, dishes, in_group = np.empty(state.model.n, dtype=np.int32), np.empty(state.model.n, dtype=np.int32), np.zeros(state.n_groups, dtype=np.int64)
-    n_tables = int(seat(state.labels, state.starts, state.beta, state.gammas, tables, dishes, in_group, rng))
+    function: Any = seat if state.compiled else seat.py_func  # type: ignore[attr-defined]
+    n_tables = int(function(state.labels, state.starts, state.beta, state.gammas, tables, dishes, in_group, rng))
     return Seats(tables, dishes[:n_tables].copy(), in_group)

@@ -22,6 +22,7 @@ from maitre.moves.base import Report
 from maitre.moves.direct import sweep
 from maitre.moves.dishes import seated
 from maitre.moves.franchise import FranchiseMove, Served, draw_tables
+from maitre.moves.superclusters import streams_of_blocks
 from maitre.numerics.arguments import number
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, kernel
@@ -192,7 +193,7 @@ def redraw_groups(state: FranchiseState, rng: RngState) -> None:
         counts = np.zeros((2, state.capacity), dtype=np.int64)
         count_halves(labels, state.starts, half, counts)
         opened = counts[1 - now] > 0
-        streams = split(rng, len(ranges))
+        streams = streams_of_blocks(len(ranges), rng)
 
         def redraw(r: int, now: int = now, opened: Any = opened, streams: Any = streams) -> None:
             arrays = (state.starts, labels, half, now, opened, state.beta, state.gammas, *parameters, *ranges[r], streams[r])
@@ -229,7 +230,7 @@ def group_ranges(state: FranchiseState) -> list[tuple[int, int]]:
 def _draw_topics(state: FranchiseState, rng: RngState) -> tuple[Singles, Floats]:
     """Probabilities of words in every cluster, and by what to divide them."""
     s, n_ranges = state.statistics, min(_RANGES, state.statistics.n_words)
-    phi = np.empty_like(s.seen)
+    phi = np.empty(s.seen.shape, dtype=np.float32)
     streams, bounds = split(rng, n_ranges), np.linspace(0, s.n_words, n_ranges + 1).astype(np.int64)
 
     def draw(r: int) -> Floats:

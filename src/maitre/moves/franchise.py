@@ -22,6 +22,7 @@ from maitre.moves.hyper import FamilyHyperparameters
 from maitre.numerics.arguments import truth, whole_number
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import compiled, compiled_form_of
+from maitre.numerics.draw import draw_part
 from maitre.numerics.rng import RngState, log_gamma_variate, uniform
 from maitre.priors.dirichlet_process import draw_concentration
 from maitre.states.franchise import FranchiseState, LabelledFranchiseState
@@ -42,7 +43,7 @@ def draw_tables(n: int, mass: float, rng: Any) -> int:
     """At how many tables n points sit whose urn has this mass."""
     tables = 1
     for q in range(1, n):
-        if uniform(rng) * (mass + q) < mass:
+        if draw_part(mass, mass + q, rng):
             tables += 1
     return tables
 

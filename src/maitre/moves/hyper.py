@@ -15,7 +15,7 @@ from maitre.moves.base import Move, Report
 from maitre.numerics.distributions import Gamma, Hyperprior
 from maitre.numerics.rng import RngState, next_bits, uniform
 from maitre.priors.dirichlet_process import DirichletProcess, draw_concentration
-from maitre.states.clusters import ClusterState
+from maitre.states.clusters import ClusterState, HyperparameterState
 
 _STEPS = 20
 _FEW = 1000  # points
@@ -65,10 +65,10 @@ class PriorHyperparameters(Move):
     """Resample the concentration (and discount, and weight) of the prior over partitions given the partition."""
 
     name = "prior_hyperparameters"
-    state = ClusterState
+    state = HyperparameterState
     streams = True
 
-    def step(self, state: ClusterState, rng: RngState) -> Report:
+    def step(self, state: HyperparameterState, rng: RngState) -> Report:
         evaluations = 0
         for name, hyperprior in state.model.prior.hyperpriors().items():
             value = float(getattr(state.prior, name))

@@ -52,7 +52,7 @@ from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log
 from maitre.numerics.elementary import fast_exp, fast_log, is_finite
-from maitre.numerics.lanes import FEW_FEATURES, LANES
+from maitre.numerics.lanes import LANES
 from maitre.numerics.rng import RngState, log_gamma_variate, seek, uniform
 from maitre.states.mixture import MixtureState, first_empty
 from maitre.states.regions import Piece
@@ -67,6 +67,7 @@ _SCANS = 6
 _TEMPORARY_SLOTS = 4
 SPLIT, MERGE, ANEW = 0, 1, 2  # kinds of proposals
 _FAR = 1e8  # nats, in the sum of the sizes of products, beyond which a score is not made of them
+_FEW_FEATURES = 16  # up to which points are examined many at once
 _COST = 4 * _SCREEN  # evaluations of a proposal, about
 
 
@@ -405,7 +406,7 @@ class LabelFree:
         self.local = self.pool if state.model.in_memory else np.arange(len(self.pool))  # their numbers in the statistics
         n_numbers, n_features, dense = state.run(dimensions)
         self.theta = np.zeros((5, n_numbers))
-        self.in_lanes = state.compiled and dense and n_features <= FEW_FEATURES
+        self.in_lanes = state.compiled and dense and n_features <= _FEW_FEATURES
         self.examined = 0
 
     def propose(self, proposals: int, rng: RngState) -> Report:

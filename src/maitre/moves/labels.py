@@ -42,7 +42,7 @@ from maitre.moves.gibbs import NOT_A_NUMBER
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import Branching, draw_event, draw_log, pick_log
-from maitre.numerics.lanes import BATCH, LANES, NEGLIGIBLE, RUN_ROWS, Singles, choose_lanes, one_thread_per_product, score_lanes
+from maitre.numerics.lanes import BATCH, LANES, NEGLIGIBLE, PANEL, RUN_ROWS, Singles, choose_lanes, in_tiles, score_lanes
 from maitre.numerics.rng import RngState, beta, log_gamma_variate, next_bits, seek, uniform
 from maitre.states.mixture import MixtureState
 
@@ -210,8 +210,8 @@ def redraw_in_lanes(
     """`redraw_simply`, many points at once, for families with dense features. The labels are the same."""
     n_atoms, n_features, n_labels = len(slot_of), len(largest), len(atom_of)
     features, scores, sums, work = (
-        np.ones((n_features, LANES), dtype=np.float32),  # the last of them stays 1
-        np.empty((n_atoms, LANES), dtype=np.float32),
+        np.ones((LANES // PANEL, n_features, PANEL), dtype=np.float32),  # the last of them stays 1
+        np.empty((len(coefficients), LANES), dtype=np.float32),
         np.empty((n_atoms, LANES), dtype=np.float32),
         np.empty((5, LANES), dtype=np.float32),
     )
@@ -255,7 +255,8 @@ def redraw_in_lanes(
         n_choices = furthest if slicing else n_atoms
         for first in range(0, waiting if n_choices > 0 else 0, LANES):
             lanes, count = points[first : first + LANES], min(LANES, waiting - first)
-            fill_features(s, lanes, base, count, features)
+            for panel in range(0, count, PANEL):
+                fill_features(s, lanes[panel:], base, min(PANEL, count - panel), features[panel // PANEL])
             score_lanes(coefficients, features, largest, n_choices, scores, error)
             n_near = choose_lanes(scores, n_choices, reach[first:], slicing, u[first:], error, work, sums, chosen, near)
             if n_near > 0:
@@ -442,10 +443,11 @@ class LabelStep:
         if explicit.coefficients is None:
             explicit.coefficients = np.zeros((self.n_coefficients, len(explicit.log_weights)))
             state.run(fill_coefficients, np.flatnonzero(np.isfinite(explicit.log_weights)), explicit.theta, explicit.coefficients)
-        a, log_weights = explicit.coefficients[:, slots], explicit.log_weights[slots]
+        a, log_weights = np.ascontiguousarray(explicit.coefficients[:, slots]), explicit.log_weights[slots]
         coefficients = np.vstack([a, np.zeros_like(log_weights) if slicing else log_weights])  # the last feature of every point is 1
         largest = np.abs(coefficients).max(axis=1, initial=0.0).astype(np.float32)
-        singles = np.ascontiguousarray(coefficients.T, dtype=np.float32)
+        singles: Singles = np.zeros((in_tiles(len(slots)), len(coefficients)), dtype=np.float32)
+        singles[: len(slots)] = coefficients.T
         choices = (atom_of, slots.astype(np.int32), log_weights, explicit.theta[slots], a, singles, largest)
 
         def active(begin: int, end: int) -> bool:
@@ -467,8 +469,7 @@ class LabelStep:
 
         if side == 0 and not slicing:
             self.regions.clear(state)
-        with one_thread_per_product():
-            done = state.engine.map(task, range(len(ranges)))
+        done = state.engine.map(task, range(len(ranges)))
         failed = next((failed for _, failed, _ in done if failed >= 0), -1)
         if failed >= 0:
             raise ValueError(NOT_A_NUMBER.format(point=failed))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from maitre.families.generalized_mallows import GeneralizedMallows
-from maitre.model import Model
-from maitre.moves.base import Move, Report
+from maitre.moves.base import Report
 from maitre.moves.mallows_split import split_and_merge
 from maitre.moves.mallows_sweeps import redraw, reseat_collapsed, reseat_explicit
+from maitre.moves.rankings import RankingMove
 from maitre.numerics.arguments import one_of, whole_number
 from maitre.numerics.bits import WORD
 from maitre.numerics.rng import RngState
@@ -19,12 +19,12 @@ _MANY_VOTERS = 20_000
 _FEW_ITEMS, _MANY_ITEMS = (6, 2, 2), (1, 0, 1)  # proposals
 
 
-class Mallows(Move):
+class Mallows(RankingMove):
     """Exact sampling of partition and orderings, the dispersions θ integrated out.
 
     Parameters
     ----------
-    collapsed_every : sweeps with θ integrated out come so often; between them θ is drawn first, which is faster. By default all of up to 20,000 voters, one in five of more.
+    collapsed_every : sweeps with θ integrated out come so often; between them θ is drawn first, which is faster. By default all of up to 20,000 voters, one in ten of more.
     rounds : how often θ and the orderings are redrawn in an iteration.
     proposals : how many smart splits and merges, re-splits of two clusters, and coins (merges of clusters alike) an iteration makes; by default 6, 2 and 2, and of
         more than 64 items, whose orderings take long to propose, 1, 0 and 1.
@@ -33,6 +33,7 @@ class Mallows(Move):
 
     name = "mallows"
     state: ClassVar[type[OrderingState]] = OrderingState
+    family = GeneralizedMallows
     REMEMBERS = ("iteration",)
 
     def __init__(
@@ -48,13 +49,8 @@ class Mallows(Move):
         self.orderings = one_of("orderings", orderings, _KINDS)
         self.iteration = 0
 
-    def check(self, model: Model) -> None:
-        """Rankings under a generalized Mallows model only."""
-        if not isinstance(model.family, GeneralizedMallows):
-            raise ValueError(f"move 'mallows' is for the family GeneralizedMallows, not for {type(model.family).__name__}")
-
     def step(self, state: OrderingState, rng: RngState) -> Report:
-        every = self.collapsed_every or (1 if state.model.n <= _MANY_VOTERS else 5)
+        every = self.collapsed_every or (1 if state.model.n <= _MANY_VOTERS else 10)
         sweep = reseat_collapsed if self.iteration % every == 0 else reseat_explicit
         self.iteration += 1
         operations = sweep(state, rng).operations

@@ -22,11 +22,12 @@ from maitre.families.generalized_mallows import (
     count_codes,
     draw_alone,
     empty_slot,
+    invert,
     log_density_alone,
     log_marginal_of,
     set_ordering,
 )
-from maitre.families.orderings import best_ordering, invert, look_ahead
+from maitre.families.orderings import best_ordering, look_ahead
 from maitre.families.rankings import fill_codes
 from maitre.moves.base import Report
 from maitre.numerics.arrays import Floats, Ints, Slots
@@ -86,10 +87,10 @@ def _gather(ballots: Ints, sides: Ints, side: int, out: Ints) -> int:
 
 
 @compiled_apart
-def launch(s: Any, ballots: Ints, first: int, second: int, rounds: int, chances: Floats) -> None:
-    """chances[t] = ln odds that ranking t goes with the first anchor and not with the second; a function of the set and the two anchors (positions in `ballots`)."""
+def launch(s: Any, ballots: Ints, first: int, second: int, rounds: int) -> Floats:
+    """ln odds that each ranking goes with the first anchor and not with the second; a function of the set and the two anchors (positions in `ballots`)."""
     n = len(ballots)
-    sides, part = np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    chances, sides, part = np.empty(n), np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     ordering, places, theta, log_psis = (
         np.empty((2, s.n_items), dtype=np.int16),
         np.empty((2, s.n_items), dtype=np.int16),
@@ -130,6 +131,7 @@ def launch(s: Any, ballots: Ints, first: int, second: int, rounds: int, chances:
                 best_ordering(s, part, found, ordering[side], theta[side])
                 invert(ordering[side], places[side])
             log_odds = math.log((count + 1.0) / (n - count + 1.0))
+    return chances
 
 
 def allocate(s: Any, chances: Floats, sides: Ints, first: int, second: int, replay: bool, rng: Any) -> float:
@@ -164,13 +166,23 @@ def find_member(labels: Slots, cluster: int, inside: bool, number: int, but: int
 
 
 @compiled_apart
-def list_members(s: Any, labels: Slots, a: int, b: int, voters: Ints, ballots: Ints, sides: Ints) -> int:
+def members_of(s: Any, labels: Slots, sizes: Ints, a: int, b: int) -> tuple[Ints, Ints, Ints]:
     """The voters of two clusters (or one) in their order, their rankings, and 0 or 1."""
-    found = 0
+    size, found = sizes[a] if a == b else sizes[a] + sizes[b], 0
+    voters, ballots, sides = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
     for i in range(len(labels)):
         if labels[i] == a or labels[i] == b:
             voters[found], ballots[found], sides[found] = i, s.ballot[i], 0 if labels[i] == a else 1
             found += 1
+    return voters, ballots, sides
+
+
+@compiled_apart
+def orderings_of(s: Any, a: int, b: int) -> Places:
+    """The orderings of two slots."""
+    found = np.empty((2, s.n_items), dtype=np.int16)
+    for place in range(s.n_items):
+        found[0, place], found[1, place] = s.orderings[a, place], s.orderings[b, place]
     return found
 
 
@@ -181,12 +193,13 @@ def settle_cluster(s: Any, k: int, ordering: Places, ballots: Ints, n: int) -> N
     count_codes(s, ballots, n, s.places[k], s.seen[k], s.total[k])
 
 
-def propose_sides(s: Any, ballots: Ints, sides: Ints, replay: bool, orderings: Places, parts: Ints, rng: Any) -> tuple[float, int]:
-    """Orderings of the two sides; returns Σ ln m − ln q, and the size of the first."""
+def propose_sides(s: Any, ballots: Ints, sides: Ints, replay: bool, orderings: Places, rng: Any) -> tuple[float, int, Ints]:
+    """Orderings of the two sides; returns Σ ln m − ln q, the size of the first, and the rankings of both."""
+    parts = np.empty((2, len(ballots)), dtype=np.int64)
     n_first = _gather(ballots, sides, 0, parts[0])
     n_second = _gather(ballots, sides, 1, parts[1])
     value = propose_ordering(s, parts[0], n_first, orderings[0], replay, rng)
-    return value + propose_ordering(s, parts[1], n_second, orderings[1], replay, rng), n_first
+    return value + propose_ordering(s, parts[1], n_second, orderings[1], replay, rng), n_first, parts
 
 
 compiled_form_of(propose_sides, inline=False)(propose_sides)
@@ -242,28 +255,14 @@ def smart(s: Any, labels: Slots, sizes: Ints, log_v: Floats, log_w: Floats, roun
             return 0
         j = find_member(labels, a, False, draw_below(n - sizes[a], rng), i)
         b = np.int64(labels[j])
-    size = sizes[a] if a == b else sizes[a] + sizes[b]
-    voters, ballots, sides, parts = (
-        np.empty(size, dtype=np.int64),
-        np.empty(size, dtype=np.int64),
-        np.zeros(size, dtype=np.int64),
-        np.empty((2, size), dtype=np.int64),
-    )
-    list_members(s, labels, a, b, voters, ballots, sides)
+    voters, ballots, sides = members_of(s, labels, sizes, a, b)
+    size, merged, orderings = len(voters), a == b, orderings_of(s, a, b)
+    whole = orderings[0].copy()
+    n_clusters = n_clusters if merged else n_clusters - 1
     first, second = position_of(voters, i), position_of(voters, j)
-    chances = np.empty(size)
-    launch(s, ballots, first, second, rounds, chances)
-    orderings, whole = np.empty((2, s.n_items), dtype=np.int16), np.empty(s.n_items, dtype=np.int16)
-    merged = a == b
-    if merged:
-        for place in range(s.n_items):
-            whole[place] = s.orderings[a, place]
-    else:
-        for place in range(s.n_items):
-            orderings[0, place], orderings[1, place] = s.orderings[a, place], s.orderings[b, place]
-        n_clusters -= 1
+    chances = launch(s, ballots, first, second, rounds)
     value = -allocate(s, chances, sides, first, second, not merged, rng)
-    gain, n_first = propose_sides(s, ballots, sides, not merged, orderings, parts, rng)
+    gain, n_first, parts = propose_sides(s, ballots, sides, not merged, orderings, rng)
     value += gain - propose_ordering(s, ballots, size, whole, merged, rng) - math.lgamma(s.n_items + 1.0)
     value += log_v[n_clusters + 1] - log_v[n_clusters] + log_w[n_first] + log_w[size - n_first] - log_w[size]
     value += math.log((1.0 - _SAME) * (size - 1) / (_SAME * (n - n_first)))
@@ -288,25 +287,15 @@ def resplit(s: Any, labels: Slots, sizes: Ints, log_w: Floats, rounds: int, rng:
     b: Any = np.int64(labels[j])
     if a == b:
         return 0
-    size = sizes[a] + sizes[b]
-    voters, ballots, sides, parts = (
-        np.empty(size, dtype=np.int64),
-        np.empty(size, dtype=np.int64),
-        np.zeros(size, dtype=np.int64),
-        np.empty((2, size), dtype=np.int64),
-    )
-    list_members(s, labels, a, b, voters, ballots, sides)
+    voters, ballots, sides = members_of(s, labels, sizes, a, b)
+    size, orderings = len(voters), orderings_of(s, a, b)
     first, second = position_of(voters, i), position_of(voters, j)
-    chances = np.empty(size)
-    launch(s, ballots, first, second, rounds, chances)
-    orderings = np.empty((2, s.n_items), dtype=np.int16)
-    for place in range(s.n_items):
-        orderings[0, place], orderings[1, place] = s.orderings[a, place], s.orderings[b, place]
+    chances = launch(s, ballots, first, second, rounds)
     value = allocate(s, chances, sides, first, second, True, rng)
-    gain, n_first = propose_sides(s, ballots, sides, True, orderings, parts, rng)
+    gain, n_first, parts = propose_sides(s, ballots, sides, True, orderings, rng)
     value -= gain + log_w[n_first] + log_w[size - n_first]
     value -= allocate(s, chances, sides, first, second, False, rng)
-    gain, n_first = propose_sides(s, ballots, sides, False, orderings, parts, rng)
+    gain, n_first, parts = propose_sides(s, ballots, sides, False, orderings, rng)
     value += gain + log_w[n_first] + log_w[size - n_first]
     if draw_event(value, rng):
         commit_split(s, labels, sizes, voters, sides, a, b, n_first, orderings, parts)
@@ -356,15 +345,9 @@ def coin(s: Any, labels: Slots, sizes: Ints, log_v: Floats, log_w: Floats, score
             scores[0, k] = -_NEAR * disagreement(s, s.orderings[a], s.places[k]) if sizes[k] > 0 and k != a else -np.inf
         b = draw_log(scores[0], len(sizes), scores[1], rng)
         n_clusters -= 1
-    size = sizes[a] + sizes[b]
-    voters, ballots, sides, parts = (
-        np.empty(size, dtype=np.int64),
-        np.empty(size, dtype=np.int64),
-        np.zeros(size, dtype=np.int64),
-        np.empty((2, size), dtype=np.int64),
-    )
-    list_members(s, labels, a, b, voters, ballots, sides)
-    orderings, whole = np.empty((2, s.n_items), dtype=np.int16), np.empty(s.n_items, dtype=np.int16)
+    voters, ballots, sides = members_of(s, labels, sizes, a, b)
+    size, orderings = len(voters), orderings_of(s, a, b)
+    whole = orderings[0].copy()
     if splitting:
         counts = np.ones(2)
         for t in range(size):  # Pólya's urn: a coin whose bias is integrated out
@@ -373,12 +356,7 @@ def coin(s: Any, labels: Slots, sizes: Ints, log_v: Floats, log_w: Floats, score
             counts[sides[t]] += 1.0
         if counts[0] == 1.0 or counts[1] == 1.0:
             return 0
-        for place in range(s.n_items):
-            whole[place] = s.orderings[a, place]
-    else:
-        for place in range(s.n_items):
-            orderings[0, place], orderings[1, place] = s.orderings[a, place], s.orderings[b, place]
-    value, n_first = propose_sides(s, ballots, sides, not splitting, orderings, parts, rng)
+    value, n_first, parts = propose_sides(s, ballots, sides, not splitting, orderings, rng)
     n_second = size - n_first
     value -= propose_ordering(s, ballots, size, whole, splitting, rng) + math.lgamma(s.n_items + 1.0)
     value += log_v[n_clusters + 1] - log_v[n_clusters] + log_w[n_first] + log_w[n_second] - log_w[size]

@@ -12,7 +12,7 @@ from maitre.numerics.draw import draw_below, draw_event
 _SAME = 0.5  # the probability of looking for j in i's own cluster
 
 
-def fill_members(labels: Slots, sizes: Ints, members: Ints, begin: Ints) -> int:
+def fill_members(labels: Slots, sizes: Ints | Slots, members: Ints | Slots, begin: Ints | Slots) -> int:
     """The points of each cluster next to each other in `members`, from begin[k] on; returns how many places are taken."""
     total = 0
     for k in range(len(sizes)):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from maitre.families.base import completes_points
 from maitre.moves.base import Move, Report
 from maitre.moves.gibbs import reseat_points
 from maitre.moves.hyper import FamilyHyperparameters
@@ -137,7 +138,7 @@ def _restricted(state: MixtureState, points: Ints) -> MixtureState:
 def _of_family(state: MixtureState) -> dict[str, Any]:
     """Hyper-parameters and arrays of the family, but for missing values."""
     values = {name: float(getattr(state.family, name)) for name in state.model.family.hyperpriors()} | state.arrays
-    return {name: value for name, value in values.items() if not name.endswith("missing")}
+    return {name: value for name, value in values.items() if not completes_points(name)}
 
 
 def _seat(state: MixtureState, found: Explicit, rng: RngState) -> None:

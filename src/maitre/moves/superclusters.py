@@ -26,10 +26,10 @@ from scipy.special import gammaln
 from maitre.engines.base import Engine
 from maitre.model import Model
 from maitre.moves.base import Move, Report
-from maitre.moves.pairs import list_members
 from maitre.moves.registry import check_move, named_moves
 from maitre.numerics.arguments import one_of, truth, whole_number
-from maitre.numerics.arrays import Ints
+from maitre.numerics.arrays import Ints, Slots
+from maitre.numerics.compilation import compiled
 from maitre.numerics.draw import Branching, draw_below, draw_event
 from maitre.numerics.rng import RngState, split
 from maitre.priors.dirichlet_process import DirichletProcess
@@ -59,12 +59,25 @@ def _log_factorials(sizes: Ints, held_by: Ints, processors: int) -> float:
     return float(gammaln(counts + 1.0).sum())
 
 
-def points_by_block(held_by: Ints, processors: int) -> list[Ints]:
-    """The points of each processor, in order, from the processor of every point."""
-    sizes = np.bincount(held_by, minlength=processors)
-    points, begin = np.empty(len(held_by), dtype=np.int64), np.empty(processors, dtype=np.int64)
-    list_members(held_by.astype(np.int32), sizes, points, begin)
-    return np.split(points, begin[1:])
+def points_by_block(labels: Ints | Slots, held_by: Ints, processors: int) -> list[Ints]:
+    """The points of each processor, in order, from the clusters' processors."""
+    points, ends = np.empty(len(labels), dtype=np.int64), np.zeros(processors, dtype=np.int64)
+    _list_points(labels, held_by, points, ends)
+    return np.split(points, ends[:-1])
+
+
+@compiled
+def _list_points(labels: Any, held_by: Ints, points: Ints, ends: Ints) -> None:
+    for i in range(len(labels)):
+        ends[held_by[labels[i]]] += 1
+    total = 0
+    for block in range(len(ends)):
+        total += ends[block]
+        ends[block] = total - ends[block]
+    for i in range(len(labels)):
+        block = held_by[labels[i]]
+        points[ends[block]] = i
+        ends[block] += 1
 
 
 def streams_of_blocks(processors: int, rng: Any) -> list[Any]:
@@ -84,7 +97,7 @@ def run_blocks(state: MixtureState, held_by: Ints, processors: int, moves: list[
     Blocks run on the state's engine, the largest first, each with a random stream of its own. Returns the sum of their reports and the largest block's share of the points.
     """
     labels = state.canonical_labels()
-    by_block, streams = points_by_block(held_by[labels], processors), streams_of_blocks(processors, rng)
+    by_block, streams = points_by_block(labels, held_by, processors), streams_of_blocks(processors, rng)
     prior = DirichletProcess(float(state.prior.concentration) / processors)
 
     def local(block: int) -> tuple[MixtureState, list[Report]]:

@@ -64,6 +64,13 @@ def draw_event(log_probability: float, rng: Any) -> bool:
     return bool(_draw_event(log_probability, rng))
 
 
+def draw_part(part: float, whole: float, rng: Any) -> bool:
+    """True with probability part / whole."""
+    if isinstance(rng, Branching):
+        return rng.choose(np.array([1.0 - part / whole, part / whole])) == 1
+    return bool(_draw_part(part, whole, rng))
+
+
 @compiled
 def _draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
     return pick_log(log_weights, n, scratch, uniform(rng))
@@ -138,6 +145,12 @@ def _draw_below(n: int, rng: Any) -> int:
 @compiled
 def _draw_event(log_probability: float, rng: Any) -> bool:
     return math.log(uniform(rng)) < log_probability
+
+
+@compiled_form_of(draw_part)
+@compiled
+def _draw_part(part: float, whole: float, rng: Any) -> bool:
+    return uniform(rng) * whole < part
 
 
 def shuffle(order: Ints, rng: Any) -> None:

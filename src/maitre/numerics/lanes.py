@@ -14,18 +14,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from maitre.numerics.compilation import compiled, compiled_apart
 
 LANES = 128
+PANEL = 32  # lanes whose features lie side by side in memory; a divisor of LANES
+_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+_VECTOR, TILE = (16, 8) if _WIDE else (8, 3)  # numbers in a register; rows of coefficients for which a panel's sums stay in registers
 BATCH = 1024  # points whose statistics are gathered together: a multiple of LANES
 RUN_ROWS = 8  # of the work space for that
 IMPOSSIBLE = np.float32(-1e30)
 NEGLIGIBLE = 45.0  # nats below the best: what such a choice adds to a sum is lost in double precision
-FEW_FEATURES = 16  # up to which plain loops beat a matrix product
 _UNIT = np.float32(2.0**-24)
 _f32 = np.float32
 Singles = npt.NDArray[np.float32]
@@ -65,30 +68,83 @@ def _exp(x: np.float32) -> np.float32:
     return p * _from_bits((np.int32(power) + np.int32(127)) << np.int32(23))
 
 
+def _tile_of(n_rows: int, absolute: bool) -> Any:
+    """An intrinsic: out[r, t] = Σ_f coefficients[r, f] · features[f, t], or |features[f, t]|, for so many rows and PANEL lanes.
+
+    It takes the addresses of three C-ordered arrays; rows of `out` are LANES apart. The sums stay in registers, which the compiler does not see to in a loop written
+    out; features and coefficients are read where they are, where a library's product would first copy them: twice its speed where vectors are 512 bits wide, and no less
+    where they are 256.
+    """
+
+    @intrinsic
+    def tile(typingctx: Any, coefficients: Any, features: Any, n_features: Any, out: Any) -> Any:
+        return types.void(types.intp, types.intp, types.intp, types.intp), codegen
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number, index, n_parts = ir.FloatType(), ir.IntType(64), PANEL // _VECTOR
+        vector = ir.VectorType(number, _VECTOR)
+        undefined, zero, first = (
+            ir.Constant(vector, ir.Undefined),
+            ir.Constant(vector, [0.0] * _VECTOR),
+            ir.Constant(ir.VectorType(ir.IntType(32), _VECTOR), None),
+        )
+        multiply_add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{_VECTOR}f32")
+        size_of = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector]), f"llvm.fabs.v{_VECTOR}f32")
+        count = args[2]
+        slopes, points, sums_at = (builder.inttoptr(args[k], number.as_pointer()) for k in (0, 1, 3))
+        rows = [builder.gep(slopes, [builder.mul(count, index(r))]) for r in range(n_rows)]
+
+        def part(pointer: Any, offset: Any) -> Any:
+            return builder.bitcast(builder.gep(pointer, [offset]), vector.as_pointer())
+
+        before, loop, after = builder.block, builder.append_basic_block("features"), builder.append_basic_block("sums")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        f, sums = builder.phi(index), [builder.phi(vector) for _ in range(n_rows * n_parts)]
+        values = [builder.load(part(points, builder.add(builder.mul(f, index(PANEL)), index(p * _VECTOR))), align=4) for p in range(n_parts)]
+        values = [builder.call(size_of, [value]) for value in values] if absolute else values
+        made = []
+        for r in range(n_rows):
+            one = builder.insert_element(undefined, builder.load(builder.gep(rows[r], [f])), ir.IntType(32)(0))
+            slope = builder.shuffle_vector(one, undefined, first)
+            made += [builder.call(multiply_add, [slope, values[p], sums[r * n_parts + p]]) for p in range(n_parts)]
+        following = builder.add(f, index(1))
+        for phi, start, later in zip((f, *sums), (index(0), *[zero] * len(sums)), (following, *made), strict=True):
+            phi.add_incoming(start, before)
+            phi.add_incoming(later, loop)
+        builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
+        builder.position_at_end(after)
+        for r in range(n_rows):
+            for p in range(n_parts):
+                builder.store(made[r * n_parts + p], part(sums_at, index(r * LANES + p * _VECTOR)), align=4)
+        return context.get_dummy_value()
+
+    return tile
+
+
+_score_tile, _size_tile = _tile_of(TILE, absolute=False), _tile_of(1, absolute=True)
+
+
+def in_tiles(n: int) -> int:
+    """The number of rows, a multiple of TILE, that so many choices take."""
+    return -(-n // TILE) * TILE
+
+
 @compiled_apart
 def score_lanes(coefficients: Singles, features: Singles, largest: Singles, n_choices: int, scores: Singles, error: Singles) -> None:
-    """scores[k, t] = Σ_f coefficients[k, f] · features[f, t], and a bound on the error in each lane t; largest[f] is that of the coefficients."""
-    n_features = len(largest)
-    odd = n_features & 1
-    if n_features > FEW_FEATURES:
-        np.dot(coefficients[:n_choices], features, scores[:n_choices])
-    else:
-        for k in range(n_choices):
-            slope = coefficients[k, 0] if odd == 1 else _f32(0.0)
-            for t in range(LANES):
-                scores[k, t] = slope * features[0, t]
-            for f in range(odd, n_features, 2):
-                slope, other = coefficients[k, f], coefficients[k, f + 1]
-                for t in range(LANES):
-                    scores[k, t] += slope * features[f, t] + other * features[f + 1, t]
+    """scores[k, t] = Σ_f coefficients[k, f] · features[t // PANEL, f, t % PANEL], and a bound on the error in each lane t; largest[f] is that of the coefficients.
+
+    Coefficients and scores have `in_tiles` rows.
+    """
+    n_features, width = len(largest), coefficients.itemsize
+    for panel in range(LANES // PANEL):
+        here, lane = features.ctypes.data + panel * n_features * PANEL * width, panel * PANEL
+        for k in range(0, n_choices, TILE):
+            _score_tile(coefficients.ctypes.data + k * n_features * width, here, n_features, scores.ctypes.data + (k * LANES + lane) * width)
+        _size_tile(largest.ctypes.data, here, n_features, error.ctypes.data + lane * width)
     scale = _UNIT * _f32(4.0 + 4.0 * np.sqrt(float(n_features)))
-    start = largest[0] * scale if odd == 1 else _f32(0.0)
     for t in range(LANES):
-        error[t] = start * abs(features[0, t])
-    for f in range(odd, n_features, 2):
-        size, other = largest[f] * scale, largest[f + 1] * scale
-        for t in range(LANES):
-            error[t] += size * abs(features[f, t]) + other * abs(features[f + 1, t])
+        error[t] *= scale
 
 
 @compiled_apart

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import linalg
 
 from maitre.numerics.arguments import real_numbers
-from maitre.numerics.arrays import Floats
-from maitre.numerics.compilation import compiled
+from maitre.numerics.arrays import Floats, accumulate_row, fetch
+from maitre.numerics.compilation import compiled, compiled_apart
 
 _LEAST, _MOST = 1e-300, 1e300
 
@@ -52,6 +52,26 @@ def relative_basis(covariance: Floats, prior: Floats) -> tuple[Floats, Floats, f
         return whiten, np.diag(relative).copy(), float(np.sum(np.log(np.diag(whiten))))
     variances, rotation = np.linalg.eigh((relative + relative.T) / 2.0)
     return rotation.T @ whiten, variances, float(np.sum(np.log(np.diag(whiten))))
+
+
+@compiled_apart
+def transform_rows(x: Floats, mean: Floats, transform: Floats, diagonal: bool, out: Floats) -> float:
+    """out[i] = (x[i] − mean) @ transform, each row by itself; the largest size of a number. If `diagonal`, so is the transform."""
+    n_dimensions, largest = x.shape[1], 0.0
+    for i in range(len(x)):
+        if diagonal:
+            for d in range(n_dimensions):
+                out[i, d] = (x[i, d] - mean[d]) * transform[d, d]
+        else:
+            for d in range(n_dimensions):
+                out[i, d] = 0.0
+            for e in range(n_dimensions):
+                gap = x[i, e] - mean[e]
+                for d in range(n_dimensions):
+                    accumulate_row(out, i, d, gap * fetch(transform, e, d))
+        for d in range(n_dimensions):
+            largest = max(largest, abs(out[i, d]))
+    return largest
 
 
 @compiled

@@ -201,3 +201,24 @@ def draw_dispersion(a: float, mass: float, m: int, rng: Any) -> float:
             bound = peak + rise * (theta - flat_start)
         if theta >= 0.0 and math.log(uniform(rng)) < _log_density(theta, a, mass, m) - bound:
             return theta
+
+
+@compiled_apart
+def slice_dispersion(theta: float, a: float, mass: float, m: int, rng: Any) -> float:
+    """A slice step from θ that leaves the same density invariant: a window of width 1 is moved out to both sides, then shrunk (Neal 2003)."""
+    height = _log_density(theta, a, mass, m) + math.log(uniform(rng))
+    low = theta - uniform(rng)
+    high = low + 1.0
+    while low > 0.0 and _log_density(low, a, mass, m) > height:
+        low -= 1.0
+    low = max(low, 0.0)
+    while _log_density(high, a, mass, m) > height:
+        high += 1.0
+    while True:
+        proposed = low + (high - low) * uniform(rng)
+        if _log_density(proposed, a, mass, m) > height:
+            return proposed
+        if proposed < theta:
+            low = proposed
+        else:
+            high = proposed

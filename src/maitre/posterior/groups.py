@@ -18,6 +18,7 @@ from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.rng import stream
 from maitre.posterior.completion import folded_in, perplexity, smoothed
 from maitre.posterior.documents import log_estimates, matched, recognised
+from maitre.posterior.grouped_points import log_weights, numbers_of
 from maitre.posterior.posterior import Posterior, evenly_spaced
 from maitre.states.base import State
 from maitre.states.franchise import FranchiseState
@@ -112,10 +113,12 @@ class GroupPosterior(Posterior):
     def weights(self, chain: int, draw: int) -> Floats:
         """(groups, K + 1): the expected share of each cluster in each group and, last, of clusters not seen."""
         shares, gammas = self.shares(chain, draw), self.group_concentrations(chain, draw)
-        counts = np.zeros((self.n_groups, len(shares)))
-        counts[:, :-1] = self.group_counts(chain, draw).toarray()
-        counts += gammas[:, None] * shares
-        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+        counts = self.group_counts(chain, draw)
+        weights = sparse.csr_matrix((counts.data.astype(np.float64), counts.indices, counts.indptr), (self.n_groups, len(shares))).toarray()
+        for row, gamma in zip(weights, gammas, strict=True):  # one after the other: a table of all groups is large
+            row += gamma * shares
+            row /= row.sum()
+        return np.asarray(weights)
 
     def _cells(self, name: str, chain: int, draw: int, shape: tuple[int, int], width: int) -> sparse.csr_matrix:
         cells, counts = np.asarray(self.draws[f"{name}_cells"][chain, draw]), np.asarray(self.draws[f"{name}_counts"][chain, draw])
@@ -172,11 +175,17 @@ class GroupPosterior(Posterior):
         counts, some = self._new_documents(documents), self._some(whole_number("max_draws", max_draws, least=1))
         return np.sum([self.transform(counts, *where)[:, :-1] @ self.weights(*where)[:, :-1].T for where in some], axis=0) / len(some)
 
-    def log_density(self, new: Any, max_draws: int = 10, passes: int = 10, seed: int = 0) -> Floats:
+    def log_density(self, new: Any, max_draws: int = 10, passes: int = 10, seed: int = 0, groups: Any = None) -> Floats:  # type: ignore[override]
         """log p(document | data) of each new document as a sequence of words, averaged over draws and passes of an unbiased estimate (`maitre.posterior.documents`).
 
         Topics stand at their expectations given a draw. For comparisons between systems, `perplexity` is the steadier number.
+
+        Of points that are no words: log p(x | data) of each, averaged over draws, in the group that `groups` names for it; in a group not seen if none is named.
         """
+        if not isinstance(self.model.family, Words):
+            numbers = numbers_of(self, groups, self.model.data.alike(new).n)  # type: ignore[union-attr]
+            scores = [logsumexp(log_weights(self, new, numbers, *where), axis=1) for where in self._some(whole_number("max_draws", max_draws, least=1))]
+            return np.asarray(logsumexp(scores, axis=0) - np.log(len(scores)))
         counts, some = self._new_documents(new), self._some(whole_number("max_draws", max_draws, least=1))
         passes, rng = whole_number("passes", passes, least=1), stream(whole_number("seed", seed))
         lengths = np.asarray(counts.sum(axis=1)).ravel()
@@ -229,10 +238,29 @@ class GroupPosterior(Posterior):
         sampled = self.draws.get("family.concentration")
         return float(self.model.family.concentration if sampled is None else sampled[chain, draw])  # type: ignore[attr-defined]
 
-    # -- what is asked of points in a mixture and cannot be asked here ------------------------------------------------------------------------
+    # -- points that are no words -------------------------------------------------------------------------------------------------------------
 
-    def predict_proba(self, new: Any, max_draws: int = 200, distances: Any = None) -> Floats:
-        raise ValueError("clusters of groups are predicted for whole groups: use `transform` for documents")
+    def predict_proba(self, new: Any, groups: Any = None, chain: int | None = None, draw: int | None = None) -> Floats:  # type: ignore[override]
+        """(points, K + 1): where new points of the groups that `groups` names (of a group not seen, if none is) belong in one draw, by default the best; last, in no cluster
+        seen so far. For documents see `transform`.
+
+        >>> import maitre as mt, numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> x, school = np.concatenate([rng.normal(size=(20, 1)), rng.normal(8.0, 1.0, size=(20, 1))]), np.repeat(["north", "south"], 20)
+        >>> hdp = mt.sample_groups((x, school), mt.families.NormalInverseGamma(), draws=20, burn_in=50, chains=1, progress=False)
+        >>> bool((hdp.predict([[0.0], [8.0]], "north") == hdp.predict([[0.1], [8.1]])).all())
+        True
+        """
+        if isinstance(self.model.family, Words):
+            raise ValueError("words are not predicted one by one: use `transform` for documents")
+        best = self.best_draw
+        where = best[0] if chain is None else chain, best[1] if draw is None else draw
+        scores = log_weights(self, new, numbers_of(self, groups, self.model.data.alike(new).n), *where)  # type: ignore[union-attr]
+        return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
+
+    def predict(self, new: Any, groups: Any = None, chain: int | None = None, draw: int | None = None) -> Ints:  # type: ignore[override]
+        """The most probable cluster of a draw, by default the best, for each new point."""
+        return np.asarray(np.argmax(self.predict_proba(new, groups, chain, draw)[:, :-1], axis=1), dtype=np.int64)
 
     @property
     def start_in_words(self) -> str:

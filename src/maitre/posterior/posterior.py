@@ -11,6 +11,7 @@ import numpy as np
 from maitre.model import Model
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.wording import counted
 from maitre.partitions.labels import canonical
 from maitre.partitions.losses import Loss
 from maitre.posterior import prediction
@@ -18,6 +19,7 @@ from maitre.posterior.commits import COMMIT
 from maitre.posterior.estimates import CredibleBall, credible_ball, estimate, some_draws
 from maitre.posterior.exchange import as_arviz
 from maitre.posterior.imputation import imputed
+from maitre.posterior.leave_one_out import LeftOut, leave_one_out
 from maitre.posterior.saving import save
 from maitre.posterior.story import story
 from maitre.posterior.tables import assignments, clusters
@@ -58,9 +60,8 @@ class Posterior:
     def __repr__(self) -> str:
         chains, draws = self.log_joint.shape
         probable = sorted(self.k_probabilities().items(), key=lambda item: -item[1])[:3]
-        counted = [f"{count:,} {word}{'s' * (count != 1)}" for count, word in ((self.model.n, "point"), (chains, "chain"), (draws, "draw"))]
         lines = [
-            f"{type(self).__name__}: {counted[0]}, {counted[1]} × {counted[2]}",
+            f"{type(self).__name__}: {counted(self.model.n, 'point')}, {counted(chains, 'chain')} × {counted(draws, 'draw')}",
             "number of clusters: " + ", ".join(f"{k} ({p:.0%})" for k, p in probable),
             f"family: {self.model.family.in_one_line()}",
             f"prior: {self.model.prior.in_one_line()}",
@@ -196,6 +197,16 @@ class Posterior:
         """log p(x_new | data) of each new point: the predictive density averaged over draws."""
         return prediction.predict(self, new, max_draws, distances)[1]
 
+    def leave_one_out(self, max_draws: int = 1000) -> LeftOut:
+        """log p(x_i | the other points) of every point, from these draws alone (Pareto-smoothed importance sampling), with a sign of how far that can be trusted.
+
+        >>> import maitre as mt
+        >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], mt.families.NormalInverseGamma(), draws=200, burn_in=50, chains=2, seed=0, progress=False)
+        >>> posterior.leave_one_out().log_density.shape
+        (4,)
+        """
+        return leave_one_out(self, max_draws)
+
     def certainty(self, reference: Ints | None = None, max_draws: int = 200) -> Floats:
         """For each point the share of its mates in a partition (by default the point estimate) that sit with it, averaged over draws; for one without mates, how often it is alone."""
         return certainty(self, self._reference(reference), max_draws)
@@ -293,7 +304,7 @@ class Posterior:
     def summary(self) -> str:
         """A few lines to read: the clusters to report, the posterior of K, whether the chains agree."""
         chains, draws = self.log_joint.shape
-        lines = [f"{self.model.n} points, {chains} chain{'s' * (chains != 1)} × {draws} draws"]
+        lines = [f"{counted(self.model.n, 'point')}, {counted(chains, 'chain')} × {counted(draws, 'draw')}"]
         lines.extend([f"family: {self.model.family.in_one_line()}", *([self.model.choice] if self.model.choice else [])])
         lines.extend([f"prior: {self.model.prior.in_one_line()}", self.story(), self.verdict().sentence])
         for name, row in self.diagnostics().items():

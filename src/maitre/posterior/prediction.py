@@ -5,6 +5,9 @@ Given one draw with clusters c and K of them, a new point joins c with probabili
 
     p(x | data) = mean of p(x | draw),    p(cluster | x, data) = mean of p(cluster, x | draw) / p(x | data).
 
+A family without closed marginals is scored with parameters drawn given each cluster's points, and for a new cluster with several drawn from the base measure; their average
+over draws has the same expectation.
+
 Under a distance-dependent prior the weights are Σ_{j in c} f(d_j) and the concentration, from the new point's distances: exact if new points come after the others
 (`sequential`); otherwise the others' links to the new point, of which nothing is known, are left out.
 """
@@ -15,16 +18,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
+from scipy.special import logsumexp
 
-from maitre.families.base import ConjugateFamily
-from maitre.families.statistics import log_predictive_all
+from maitre.families.statistics import draw_parameters, log_likelihood, log_predictive_all
+from maitre.moves.auxiliary import parameter_count
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import kernel
 from maitre.numerics.elementary import fast_exp
+from maitre.numerics.rng import RngState, stream
 from maitre.posterior.together import evenly_spaced
 
 _KEPT_BYTES = 512 * 2**20
+_FRESH = 20  # parameters of a new cluster that a draw's points are scored with, where there is no closed marginal
 
 if TYPE_CHECKING:
     from maitre.posterior.posterior import Posterior
@@ -60,10 +66,49 @@ def score_new(s: Any, log_prior: Floats, share: Floats, weights: Floats, highest
                     totals[i, c] += weight * share[k, c]
 
 
+@kernel
+def log_likelihoods(s: Any, n_clusters: int, theta: Floats, out: Floats, rng: Any) -> None:
+    """theta[k] ~ p(θ | x_k) for every cluster and, in the rows after these, from the base measure; out[i, r] = log F(x_i; theta[r])."""
+    for r in range(len(theta)):
+        draw_parameters(s, min(r, n_clusters), theta[r], rng)
+    for i in range(len(out)):
+        for r in range(len(theta)):
+            out[i, r] = log_likelihood(s, theta[r], i)
+
+
+def _with_explicit_parameters(state: Any, encoded: Any, n_new: int, rng: RngState) -> Floats:
+    """(new points, clusters + 1): log densities given parameters drawn for each cluster and, last, their mean over several draws from the base measure."""
+    n_clusters = state.n_clusters
+    theta = np.zeros((n_clusters + _FRESH, int(state.run(parameter_count))))
+    scores = np.empty((n_new, len(theta)))
+    log_likelihoods(state.reading(encoded), n_clusters, theta, scores, rng)
+    fresh = logsumexp(scores[:, n_clusters:], axis=1, keepdims=True) - np.log(_FRESH)
+    return np.hstack([scores[:, :n_clusters], fresh])
+
+
 def rows_with_gaps(encoded: Any) -> Ints:
     """Encoded points of which something is missing that the kernels do not know how to skip."""
-    x = encoded.get("x") if isinstance(encoded, dict) else None
-    return np.flatnonzero(np.isnan(x).any(axis=1)) if x is not None and x.ndim == 2 and x.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
+    gaps = [
+        np.isnan(encoded[name]).reshape(len(encoded[name]), -1).any(axis=1)
+        for name in ("x", "weight")
+        if isinstance(encoded, dict) and _is_real(encoded.get(name))
+    ]
+    return np.flatnonzero(np.any(gaps, axis=0)) if gaps else np.zeros(0, dtype=np.int64)
+
+
+def _is_real(array: Any) -> bool:
+    return array is not None and array.dtype.kind == "f" and array.ndim > 0
+
+
+def log_densities_given(state: Any, encoded: Any, n_new: int) -> Floats:
+    """log p(x | the clusters of one committed state) of each encoded new point."""
+    log_prior, n_slots = state.log_weights_of_a_new_point()[None], state.n_clusters + 1
+    by_hand = rows_with_gaps(encoded)
+    if len(by_hand) == n_new:
+        return np.asarray(logsumexp(log_prior + state.family.log_predictive_with_gaps(state.reading(encoded), by_hand, n_slots), axis=1))
+    highest, totals = np.full(n_new, -np.inf), np.zeros((n_new, 1))
+    score_new(state.reading(encoded), log_prior, np.ones((n_slots, 1)), np.zeros(n_slots), highest, totals)
+    return np.asarray(highest + np.log(totals[:, 0]))
 
 
 class Draw(NamedTuple):
@@ -110,8 +155,6 @@ def _arrays(value: Any) -> list[Any]:
 def predict(posterior: Posterior, new: Any, max_draws: int, distances: Any = None) -> tuple[Floats, Floats]:
     """Probabilities of the reported clusters (and of a new one) and log densities, averaged over draws."""
     model = posterior.model
-    if not isinstance(model.family, ConjugateFamily):
-        raise ValueError(f"predictions need the closed marginals of a conjugate family; {type(model.family).__name__} has none")
     by_distance = not hasattr(posterior.state, "log_weights_of_a_new_point")
     if by_distance and not hasattr(posterior.state, "links"):
         raise ValueError(f"{type(model.prior).__name__} does not say where a new point may sit")
@@ -123,21 +166,26 @@ def predict(posterior: Posterior, new: Any, max_draws: int, distances: Any = Non
         raise ValueError(f"distances are given, and {type(model.prior).__name__} knows of none: leave them out")
     encoded, n_new = model.encoded_alike(new)
     candidates = _candidates(distances, n_new, model.n) if by_distance else None
-    draws, gaps = draws_for(posterior, max_draws), rows_with_gaps(encoded)
-    complete = np.setdiff1d(np.arange(n_new), gaps)
-    kept = model.family.selected(encoded, complete) if len(gaps) else encoded
+    draws, rng = draws_for(posterior, max_draws), stream(0)
+    by_hand = rows_with_gaps(encoded) if draws[0].state.collapsed else np.arange(n_new)  # those that the kernel does not score
+    complete = np.setdiff1d(np.arange(n_new), by_hand)
+    kept = model.family.selected(encoded, complete) if len(by_hand) and len(complete) else encoded
     highest, totals = np.full(n_new, -np.inf), np.zeros((n_new, draws[0].share.shape[1]))
     height, total = np.full(len(complete), -np.inf), np.zeros((len(complete), draws[0].share.shape[1]))
     for state, share in draws:
         log_prior = state.log_weights_of_a_new_point()[None] if candidates is None else _log_weights(state, candidates)
-        of_complete = log_prior if len(log_prior) == 1 else np.ascontiguousarray(log_prior[complete])
-        score_new(state.reading(kept), of_complete, share, np.zeros(log_prior.shape[1]), height, total)
-        if len(gaps):
-            log_weights = log_prior if len(log_prior) == 1 else log_prior[gaps]
-            log_weights = log_weights + state.family.log_predictive_with_gaps(state.reading(encoded), gaps, log_prior.shape[1])
-            top = np.maximum(highest[gaps], log_weights.max(axis=1))
-            totals[gaps] = totals[gaps] * np.exp(highest[gaps] - top)[:, None] + np.exp(log_weights - top[:, None]) @ share
-            highest[gaps] = top
+        if len(complete):
+            of_complete = log_prior if len(log_prior) == 1 else np.ascontiguousarray(log_prior[complete])
+            score_new(state.reading(kept), of_complete, share, np.zeros(log_prior.shape[1]), height, total)
+        if len(by_hand):
+            log_weights = log_prior if len(log_prior) == 1 else log_prior[by_hand]
+            if state.collapsed:
+                log_weights = log_weights + state.family.log_predictive_with_gaps(state.reading(encoded), by_hand, log_prior.shape[1])
+            else:
+                log_weights = log_weights + _with_explicit_parameters(state, encoded, n_new, rng)
+            top = np.maximum(highest[by_hand], log_weights.max(axis=1))
+            totals[by_hand] = totals[by_hand] * np.exp(highest[by_hand] - top)[:, None] + np.exp(log_weights - top[:, None]) @ share
+            highest[by_hand] = top
     highest[complete], totals[complete] = height, total
     density = totals.sum(axis=1)
     return totals / density[:, None], highest + np.log(density / len(draws)) + model.log_jacobian(new)

@@ -9,11 +9,12 @@ import numpy as np
 from scipy.special import logsumexp
 
 from maitre.data.rankings import Ballots, Rankings
-from maitre.families.generalized_mallows import GeneralizedMallows, find_chance, log_predictives
-from maitre.families.plackett_luce import log_likelihoods
+from maitre.families.generalized_mallows import find_chance
+from maitre.families.plackett_luce import lay_out_worths
+from maitre.families.statistics import log_predictive_all
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints
-from maitre.numerics.compilation import compiled_apart
+from maitre.numerics.compilation import kernel
 from maitre.numerics.mallows import mean_dispersion
 from maitre.posterior.posterior import Posterior
 from maitre.posterior.together import evenly_spaced
@@ -21,16 +22,11 @@ from maitre.states.base import State
 from maitre.states.rankings import OrderingState
 
 
-@compiled_apart
-def _score_mallows(s: Any, sizes: Ints, out: Floats) -> None:
+@kernel
+def score_rankings(s: Any, out: Floats) -> None:
+    """out[d, k] += ln p(ranking d | slot k)."""
     for d in range(len(out)):
-        log_predictives(s, d, sizes, len(sizes), out[d])
-
-
-@compiled_apart
-def _score_worths(s: Any, sizes: Ints, out: Floats) -> None:
-    for d in range(len(out)):
-        log_likelihoods(s, d, sizes, len(sizes), out[d])
+        log_predictive_all(s, d, out.shape[1], out[d])
 
 
 def log_terms(state: Any, ballots: Ballots) -> Floats:
@@ -39,15 +35,15 @@ def log_terms(state: Any, ballots: Ballots) -> Floats:
     mallows = isinstance(state, OrderingState)
     s = state.family.allocate(ballots, n_clusters, own.seen.shape[1] if mallows else 1)
     terms = np.empty((len(ballots.starts) - 1, n_clusters + 1))
-    scores = np.empty((len(terms), n_clusters))
+    scores = np.zeros((len(terms), n_clusters))
     if mallows:
         s.orderings[:], s.places[:] = own.orderings[:n_clusters], own.places[:n_clusters]
         width = own.seen.shape[1]
         s.seen[:, :width], s.total[:, :width] = own.seen[:n_clusters], own.total[:n_clusters]
-        _score_mallows(s, np.ones(n_clusters, dtype=np.int64), scores)
     else:
-        s.worths[:], s.whole[:] = own.worths[:n_clusters], own.whole[:n_clusters]
-        _score_worths(s, np.ones(n_clusters, dtype=np.int64), scores)
+        s.worths[:] = own.worths[:n_clusters]
+        lay_out_worths(s)
+    score_rankings(s, scores)
     terms[:, :-1], terms[:, -1] = scores, s.log_alone[np.diff(ballots.starts)]
     return terms + state.log_weights_of_a_new_point()
 
@@ -69,49 +65,52 @@ class RankingPosterior(Posterior):
         """The data."""
         return self.model.data  # type: ignore[return-value]
 
-    @property
-    def best_draw(self) -> tuple[int, int]:
-        """Chain and number of the draw with the highest log joint."""
-        chain, draw = np.unravel_index(int(np.argmax(self.log_joint)), self.log_joint.shape)
-        return int(chain), int(draw)
+    def _clusters(self, chain: int | None, draw: int | None) -> Any:
+        """The state of a draw; or, if none is named, that of the point estimate with the best ordering, or worths, that were found for each of its clusters."""
+        if chain is not None and draw is not None:
+            return self.state_at(chain, draw)
+        if "reported" not in self.found:
+            self.found["reported"] = self.state.of_variables(self.model, {"labels": self.point_estimate()})
+        return self.found["reported"]
 
-    def orderings(self, chain: int, draw: int) -> Ints:
-        """(K, items): for each cluster of a draw the items from best to worst: its central ordering, or the items by their worths."""
-        n_clusters = int(self.n_clusters[chain, draw])
-        if "orderings" in self.draws:
-            return np.asarray(self.draws["orderings"][chain, draw], dtype=np.int64)[:n_clusters]
+    def orderings(self, chain: int | None = None, draw: int | None = None) -> Ints:
+        """(K, items): for each cluster of the point estimate, or of a draw, the items from best to worst: its central ordering, or the items by their worths."""
+        state = self._clusters(chain, draw)
+        if isinstance(state, OrderingState):
+            return np.asarray(state.rows[: state.n_clusters], dtype=np.int64)
         return np.argsort(-self.worths(chain, draw), axis=1, kind="stable")
 
-    def worths(self, chain: int, draw: int) -> Floats:
-        """(K, items): the worth of every item in each cluster of a draw, summing to one."""
-        if "worths" not in self.draws:
+    def worths(self, chain: int | None = None, draw: int | None = None) -> Floats:
+        """(K, items): the worth of every item in each cluster, summing to one."""
+        state = self._clusters(chain, draw)
+        if isinstance(state, OrderingState):
             raise ValueError(f"{type(self.model.family).__name__} has no worths: see `orderings` and `dispersions`")
-        worths = np.asarray(self.draws["worths"][chain, draw])[: int(self.n_clusters[chain, draw])]
+        worths = state.rows[: state.n_clusters]
         return np.asarray(worths / worths.sum(axis=1, keepdims=True))
 
-    def dispersions(self, chain: int, draw: int) -> Floats:
-        """(K, places): E[θ_j] of each cluster of a draw: how firmly it holds to its ordering at each place; 0 is not at all. NaN where none of its rankings reaches."""
-        if not isinstance(self.model.family, GeneralizedMallows):
+    def dispersions(self, chain: int | None = None, draw: int | None = None) -> Floats:
+        """(K, places): E[θ_j] of each cluster: how firmly it holds to its ordering at each place; 0 is not at all. NaN where none of its rankings reaches."""
+        state = self._clusters(chain, draw)
+        if not isinstance(state, OrderingState):
             raise ValueError(f"{type(self.model.family).__name__} has no dispersions: see `worths`")
-        state: Any = self.state_at(chain, draw)
         s = state.statistics
         found = np.full((state.n_clusters, len(s.r)), np.nan)
         for k, j in np.argwhere(s.seen[: state.n_clusters] > 0):
             found[k, j] = mean_dispersion(s.nu * s.r[j] + s.total[k, j], s.nu + s.seen[k, j], s.n_items - 1 - int(j))
         return found
 
-    def firmness(self, chain: int, draw: int) -> Floats:
-        """(K, places): how probable it is in each cluster of a draw that a ranking which has followed the cluster's ordering so far does so at this place too."""
-        places = min(self.rankings.n_items - 1, int(np.diff(self.rankings.starts).max()))
-        if "worths" in self.draws:
-            sorted_worths = -np.sort(-self.worths(chain, draw), axis=1)
-            return np.asarray(sorted_worths / np.cumsum(sorted_worths[:, ::-1], axis=1)[:, ::-1])[:, :places]
-        state: Any = self.state_at(chain, draw)
-        return np.array([[find_chance(state.statistics, k, j, 0) for j in range(places)] for k in range(state.n_clusters)])
+    def firmness(self, chain: int | None = None, draw: int | None = None) -> Floats:
+        """(K, places): how probable it is in each cluster that a ranking which has followed the cluster's ordering so far does so at this place too."""
+        state, places = self._clusters(chain, draw), min(self.rankings.n_items - 1, int(np.diff(self.rankings.starts).max()))
+        if isinstance(state, OrderingState):
+            return np.array([[find_chance(state.statistics, k, j, 0) for j in range(places)] for k in range(state.n_clusters)])
+        sorted_worths = -np.sort(-self.worths(chain, draw), axis=1)
+        return np.asarray(sorted_worths / np.cumsum(sorted_worths[:, ::-1], axis=1)[:, ::-1])[:, :places]
 
-    def shares(self, chain: int, draw: int) -> Floats:
-        """(K,): the share of the voters in each cluster of a draw."""
-        return np.bincount(np.asarray(self.labels[chain, draw]), minlength=int(self.n_clusters[chain, draw])) / self.model.n
+    def shares(self, chain: int | None = None, draw: int | None = None) -> Floats:
+        """(K,): the share of the voters in each cluster."""
+        state = self._clusters(chain, draw)
+        return np.asarray(state.sizes[: state.n_clusters] / self.model.n)
 
     def _new(self, new: Any) -> tuple[Rankings, Ballots]:
         rows = self.rankings.alike(new)
@@ -128,9 +127,9 @@ class RankingPosterior(Posterior):
         return np.asarray((logsumexp(values, axis=0) - np.log(len(draws)))[rows.ballot])
 
     def predict_proba(self, new: Any, max_draws: int = 50, distances: Any = None) -> Floats:
-        """(rankings, clusters of `best` + 1): where new rankings belong; the last column is a cluster not seen. Draws count in proportion to the density they give the ranking."""
+        """(rankings, clusters of the point estimate + 1): where new rankings belong; the last column is a cluster not seen. Draws count in proportion to the density they give the ranking."""
         rows, ballots = self._new(new)
-        reference = self.best
+        reference = self.point_estimate()
         n_reference = int(reference.max()) + 1
         total, highest = np.zeros((len(ballots.starts) - 1, n_reference + 1)), np.full((len(ballots.starts) - 1, 1), -np.inf)
         for where in self._chosen(max_draws):

@@ -20,7 +20,11 @@ from maitre.states.base import Variable
 
 _CHUNK = 2**18  # numbers in a chunk, or one draw
 _MOST_DRAWS = 1024  # in a chunk
-_FIRST_WIDTH = {"cluster": 16, "group": 1024, "cell": 2**16}  # entries in a chunk; the array grows with the largest number
+_FIRST_WIDTH = {
+    "cluster": 16,
+    "group": 1024,
+    "cell": _CHUNK,
+}  # entries in a chunk, at most as many as there are points; the array grows with the largest number
 
 
 def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, n_points: int) -> None:
@@ -28,7 +32,7 @@ def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, 
     import zarr
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    shape, first = entry_shape(variable, n_points, _FIRST_WIDTH.get(variable.over, 1)), entry_shape(variable, n_points, 1)
+    shape, first = entry_shape(variable, n_points, min(_FIRST_WIDTH.get(variable.over, 1), n_points)), entry_shape(variable, n_points, 1)
     step = min(max(1, _CHUNK // max(1, int(np.prod(shape)))), _MOST_DRAWS)
     zarr.create_array(
         store=str(folder / variable.name),
@@ -99,20 +103,30 @@ class ArrayWriter:
 
     def write(self, chain: int) -> int:
         """Write what waits; returns how many draws of the chain are on disk."""
+        self.write_full(chain)
         waiting, base = self.waiting[chain], self.base[chain]
-        if not waiting:
-            return base
-        end = base + len(waiting)
-        block = padded_block(waiting, self.variable)
+        for begin in range(0, len(waiting), self.step):
+            self._write_chunk(chain, base + begin, waiting[begin : begin + self.step])
+        return base + len(waiting)
+
+    def write_full(self, chain: int) -> None:
+        """Write the chunks that are full, which need not wait any more."""
+        full = (self.made[chain] - self.base[chain]) // self.step * self.step
+        for _ in range(0, full, self.step):
+            self._write_chunk(chain, self.base[chain], self.waiting[chain][: self.step])
+            self.base[chain], self.waiting[chain] = self.base[chain] + self.step, self.waiting[chain][self.step :]
+
+    def _write_chunk(self, chain: int, base: int, draws: Sequence[Any]) -> None:
+        """Draws from `base` on that lie in one chunk."""
+        end, block = base + len(draws), padded_block(draws, self.variable)
         with self._writing:  # of several chains that need room, none must take back another's
             self._make_room(max(self.array.shape[1], end), np.maximum(self.array.shape[2:], block.shape[1:]).tolist())
-            room = np.full((len(waiting), *self.array.shape[2:]), self.array.fill_value, dtype=self.array.dtype)
-            room[tuple(slice(size) for size in block.shape)] = block
-            self.array[chain, base:end] = room
+            if block.shape[1:] != self.array.shape[2:]:
+                room = np.full((len(block), *self.array.shape[2:]), self.array.fill_value, dtype=self.array.dtype)
+                room[tuple(slice(size) for size in block.shape)] = block
+                block = room
+            self.array[chain, base:end] = block
             self.on_disk[chain] = max(self.on_disk[chain], end)
-        full = (self.made[chain] - base) // self.step * self.step
-        self.base[chain], self.waiting[chain] = base + full, waiting[full:]
-        return end
 
     def _make_room(self, n_draws: int, entry: list[int]) -> None:
         """An array large enough; where it gets wider, draws that are on disk already get the chunks which they then have, too."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maitre.numerics.arrays import Ints
+from maitre.numerics.wording import counted
 from maitre.posterior.together import evenly_spaced
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def story(posterior: Posterior) -> str:
     sizes = np.sort(np.bincount(labels))[::-1]
     certain = float(posterior.certainty(labels).mean())
     listed = ", ".join(f"{size:,}" for size in sizes[:_LISTED]) + (", …" if len(sizes) > _LISTED else "")
-    found = f"{_counted(len(sizes), 'cluster')} of {listed} points; on average {certain:.0%} of a point's mates sit with it in a draw."
+    found = f"{counted(len(sizes), 'cluster')} of {listed} points; on average {certain:.0%} of a point's mates sit with it in a draw."
     if posterior.log_joint.size == 1:
         return found
     return f"{found} {_numbers(posterior, len(sizes))}{_loose(posterior, labels)}"
@@ -40,7 +41,9 @@ def _loose(posterior: Posterior, labels: Ints) -> str:
     which = ", ".join(f"{size:,}" for size in np.sort(sizes[loose])[::-1][:_LISTED]) + (", …" if len(loose) > _LISTED else "")
     if len(loose) == len(sizes):
         return " None of them is found in most draws as it is."
-    return f" Do not rely on the cluster{'s' * (len(loose) != 1)} of {which} points: most draws have nothing like {'it' if len(loose) == 1 else 'them'}."
+    if len(loose) == 1:
+        return f" Do not rely on the cluster of {counted(int(sizes[loose[0]]), 'point')}: most draws have nothing like it."
+    return f" Do not rely on the clusters of {which} points: most draws have nothing like them."
 
 
 def _numbers(posterior: Posterior, reported: int) -> str:
@@ -65,7 +68,3 @@ def _points_in_small_clusters(posterior: Posterior, reported: int) -> float:
         for chain, draw in evenly_spaced(posterior.log_joint.shape, 200)
     ]
     return float(np.mean(outside))
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.wording import counted
 from maitre.partitions import adjusted_rand, variation_of_information
 from maitre.partitions.losses import Loss
 from maitre.partitions.minimise import minimised
@@ -119,7 +120,7 @@ def _sentence(posterior: Posterior, table: dict[str, dict[str, float]], estimate
     if posterior.settings.get("stopped_in_burn_in"):
         return False, "Sampling stopped in burn-in: this is where the chains stood then, and no draw from the posterior."
     if draws < 4:
-        return False, f"{_counted(draws, 'draw')} per chain tell nothing of convergence."
+        return False, f"{counted(draws, 'draw')} per chain tell nothing of convergence."
     longer = f"run longer, with {4 * draws:,} draws per chain or more"
     name, ess = min(((name, row["ess"]) for name, row in table.items()), key=lambda item: item[1])
     suspect, r_hat = max(((name, row["r_hat"]) for name, row in table.items()), key=lambda item: item[1])
@@ -150,7 +151,7 @@ def _other_camps(estimates: list[Ints], rand: Floats, camps: list[list[int]]) ->
     main, others = camps[0], camps[1:]
     numbers = [int(estimates[camp[0]].max()) + 1 for camp in camps]
     found = [
-        f"{_chains(camp)} another partition ({_counted(number, 'cluster')} instead of {numbers[0]}; adjusted Rand {rand[camp[0], main[0]]:.2f} with {_chains(main, False)})"
+        f"{_chains(camp)} another partition ({counted(number, 'cluster')} instead of {numbers[0]}; adjusted Rand {rand[camp[0], main[0]]:.2f} with {_chains(main, False)})"
         for camp, number in zip(others, numbers[1:], strict=True)
     ]
     return "; ".join(found)[:1].upper() + "; ".join(found)[1:]
@@ -169,7 +170,3 @@ def _chains(camp: list[int], verb: bool = True) -> str:
 
 def _number(count: int) -> str:
     return _NUMBERS[count] if count < len(_NUMBERS) else str(count)
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'s' * (count != 1)}"

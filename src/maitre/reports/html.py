@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from maitre.data.files import replacing
+from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.posterior import Posterior
 from maitre.reports.picture import _shortened, paint_summary
 
@@ -35,6 +36,10 @@ def report(posterior: Posterior, path: str | os.PathLike[str], title: str | None
         import jinja2
     except ImportError as error:
         raise ValueError(f"a report needs {error.name}: pip install 'maitre[report]'") from None
+    if isinstance(posterior, GroupPosterior):
+        raise ValueError(
+            "a report shows points and their clusters; what was sampled here are groups: 'maitre topics' and 'maitre resume' write their tables and picture"
+        )
     if posterior.model.data is None:
         raise ValueError("the posterior has no data to show: load it with data=")
     values = places_of(posterior) if values is None else values

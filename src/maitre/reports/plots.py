@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from maitre.partitions.labels import numbered_by_size
 from maitre.posterior.posterior import Posterior
+from maitre.posterior.rankings import RankingPosterior
 from maitre.posterior.tables import top_features
 from maitre.reports.html import places_of
 from maitre.reports.picture import (
@@ -34,6 +35,7 @@ from maitre.reports.picture import (
     _style,
     largest_first,
 )
+from maitre.reports.rankings import paint_profiles, shown
 
 _UNCERTAIN = 0.5
 _GRID = 400
@@ -199,4 +201,14 @@ def top_words(posterior: Posterior, axes: Axes | None = None) -> Axes:
     axes.set_yticks(np.arange(shown), [str(k + 1) for k in range(shown)])
     axes.invert_yaxis()
     _prepare(axes, "Top features of the clusters", "points", "cluster")
+    return axes
+
+
+def rankings(posterior: Posterior, axes: Axes | None = None) -> Axes:
+    """What each cluster of rankings prefers, place by place, the darker the firmer."""
+    if not isinstance(posterior, RankingPosterior):
+        raise ValueError("the data are no rankings: see mt.plots.profiles and mt.plots.top_words")
+    rows, places = shown(posterior)
+    axes = _axes(axes, 2.0 + 1.5 * places, 1.5 + 0.45 * rows)
+    paint_profiles(axes, posterior)
     return axes

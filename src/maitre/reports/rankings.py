@@ -1,4 +1,4 @@
-"""A picture of clusters of rankings: what each prefers, place by place, how firmly, and how many voters it has."""
+"""A picture of clusters of rankings: what each prefers, place by place, how firmly, and how many voters it has; how many clusters there are, and whether the chains agree."""
 
 from __future__ import annotations
 
@@ -6,50 +6,65 @@ import os
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from maitre.data.files import replacing
-from maitre.numerics.arrays import Floats
-from maitre.reports.picture import COLOURS, INK
+from maitre.posterior.rankings import RankingPosterior
+from maitre.reports.picture import COLOURS, INK, _paint_number, _paint_traces, _prepare, _shortened
 
-_MOST_CLUSTERS, _MOST_PLACES, _LONGEST = 12, 6, 17
+_MOST_CLUSTERS, _MOST_PLACES, _LONGEST, _LINES = 12, 6, 20, 5
 
 
-def paint_rankings(path: str | os.PathLike[str], centers: list[list[str]], firmness: Floats, shares: Floats, n_clusters: Any, title: str = "") -> None:
-    """Write a PNG: a row for each of the largest clusters with its items, place by place, the darker the firmer; beside it the posterior of the number of clusters and firmness by place."""
-    rows, places = min(len(centers), _MOST_CLUSTERS), min(firmness.shape[1], _MOST_PLACES)
-    figure = Figure(figsize=(4.5 + 1.75 * places, 2.4 + 0.42 * max(rows, 6)), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white")
-    FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(2, 2, width_ratios=[1.0 + 0.62 * places, 1.9])
-    table, numbers, firm = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
-    table.imshow(firmness[:rows, :places], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    for k in range(rows):
+def shown(posterior: RankingPosterior) -> tuple[int, int]:
+    """How many clusters and places there is room for."""
+    return min(len(posterior.shares()), _MOST_CLUSTERS), min(posterior.firmness().shape[1], _MOST_PLACES)
+
+
+def paint_profiles(axes: Axes, posterior: RankingPosterior) -> None:
+    """A row for each of the largest clusters with its items, place by place, the darker the firmer."""
+    rows, places = shown(posterior)
+    shares, orderings, firmness = posterior.shares(), posterior.orderings(), posterior.firmness()
+    order = np.argsort(-shares, kind="stable")[:rows]
+    axes.imshow(firmness[order, :places], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    for row, k in enumerate(order):
         for j in range(places):
-            table.text(j, k, _short(centers[k][j]), ha="center", va="center", fontsize=8, color="white" if firmness[k, j] > 0.6 else INK)
-    table.set_xticks(range(places), [str(j + 1) for j in range(places)])
-    table.set_yticks(range(rows), [f"{k + 1}  ({shares[k]:.1%})" for k in range(rows)])
-    table.set_xlabel("place (the darker, the firmer)")
-    table.set_ylabel("cluster (share of the voters)")
-    more = f"; the {rows} largest of {len(centers)} clusters" if len(centers) > rows else ""
-    table.set_title(f"{title}{more}".strip("; "), loc="left", fontsize=10, color=INK)
-    found, counts = np.unique(np.asarray(n_clusters), return_counts=True)
-    numbers.bar(found, counts / counts.sum(), color=COLOURS[0], width=0.8)
-    numbers.set_title("how many clusters", loc="left", fontsize=10, color=INK)
-    for k in range(min(rows, 5)):
-        firm.plot(np.arange(1, firmness.shape[1] + 1), firmness[k], color=COLOURS[k], lw=1.5, label=f"cluster {k + 1}")
-    firm.set_title("how firm each place is", loc="left", fontsize=10, color=INK)
-    firm.set_xlabel("place")
-    firm.set_ylim(0.0, 1.0)
-    firm.legend(frameon=False, fontsize=7)
-    for axes in (numbers, firm):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
-    with replacing(path) as unfinished:  # type: ignore[arg-type]
+            name, dark = _shortened(posterior.rankings.name_of(int(orderings[k, j])), _LONGEST), firmness[k, j] > 0.6
+            axes.text(j, row, name, ha="center", va="center", fontsize=8, color="white" if dark else INK, parse_math=False)
+    axes.set_xticks(range(places), [str(j + 1) for j in range(places)])
+    axes.set_yticks(range(rows), [f"{k}  ({shares[k]:.1%})" for k in order])
+    more = f"the {rows} largest of {len(shares)} clusters" if len(shares) > rows else f"{len(shares)} cluster{'s' * (len(shares) != 1)}"
+    _prepare(axes, f"From best to worst: {more}", "place (the darker, the firmer)", "cluster (share of the voters)")
+
+
+def paint_firmness(axes: Axes, posterior: RankingPosterior) -> None:
+    """How probable it is at each place that a ranking goes on as its cluster does, in the largest clusters."""
+    firmness = posterior.firmness()
+    for line, k in enumerate(np.argsort(-posterior.shares(), kind="stable")[:_LINES]):
+        axes.plot(np.arange(1, firmness.shape[1] + 1), firmness[k], color=COLOURS[line], lw=1.5, label=f"cluster {k}")
+    _prepare(axes, "How firm is each place?", "place", "probability")
+    axes.set_ylim(0.0, 1.0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+
+
+def paint_rankings(path: str | os.PathLike[str], posterior: RankingPosterior, title: str = "") -> None:
+    """Write a PNG of the clusters of the point estimate."""
+    rows, places = shown(posterior)
+    figure = Figure(
+        figsize=(6.0 + 1.55 * places, max(7.5, 2.0 + 0.5 * rows)), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white"
+    )
+    FigureCanvasAgg(figure)
+    columns: Any = figure.subfigures(1, 2, width_ratios=[1.0 + 1.55 * places, 5.0])
+    paint_profiles(columns[0].subplots(), posterior)
+    upper, middle, lower = columns[1].subplots(3)
+    _paint_number(upper, posterior.n_clusters, len(posterior.shares()))
+    paint_firmness(middle, posterior)
+    _paint_traces(lower, np.asarray(posterior.log_joint, dtype=np.float64))
+    if title:
+        figure.suptitle(_shortened(title, 110), fontsize=15, fontweight="bold", color=INK, parse_math=False)
+    with replacing(path) as unfinished:
         figure.savefig(unfinished, format="png")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"

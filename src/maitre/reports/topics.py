@@ -50,7 +50,7 @@ def _paint_words(axes: Axes, words: Sequence[str], prevalence: Floats) -> None:
         axes.text(0.0, place, f" {_shortened(words[place], 78)}", va="center", ha="left", fontsize=10, color=INK, parse_math=False)
     rest = "" if shown == len(prevalence) else f"; {len(prevalence) - shown:,} more hold {100 * prevalence[shown:].sum():.0f} % of all words"
     _prepare(axes, f"The most prevalent of {_plural(len(prevalence), 'topic')}", f"share of all words{rest}")
-    axes.set_yticks(places, [str(place + 1) for place in places])
+    axes.set_yticks(places, [str(place) for place in places])
     axes.set_ylim(max(shown, 5) - 0.4, -0.6)
     axes.set_xlim(0.0, 1.15 * float(prevalence.max()))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=STEPS))
@@ -66,8 +66,8 @@ def _paint_documents(axes: Axes, mixtures: Floats) -> None:
     image = axes.imshow(
         some[order, :shown], cmap="Blues", vmin=0.0, vmax=max(0.3, float(np.quantile(some[:, :shown], 0.99))), aspect="auto", interpolation="nearest"
     )
-    _prepare(axes, f"{_plural(len(mixtures), 'document')}, by main topic", f"topics 1 to {shown}")
-    axes.set_xticks(np.arange(shown), [str(k + 1) for k in range(shown)])
+    _prepare(axes, f"{_plural(len(mixtures), 'document')}, by main topic", f"topics 0 to {shown - 1}")
+    axes.set_xticks(np.arange(shown), [str(k) for k in range(shown)])
     axes.set_yticks([])
     bar = axes.figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.9, aspect=40, pad=0.02)
     bar.ax.tick_params(labelsize=9, colors=INK)

@@ -18,7 +18,7 @@ MAX_POINTS = 5_000
 MAX_SIMILARITY = 300
 MAX_TRACE = 400
 MAX_PROFILE = 24
-MAX_BARS = 40
+MAX_BARS = 25
 _HOVERED = 4  # columns shown beside a point
 
 

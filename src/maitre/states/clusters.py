@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maitre.engines.base import SERIAL, Engine
+from maitre.families.base import completes_points
 from maitre.families.slots import declares_roles, with_points
 from maitre.families.statistics import clear, derive, gather, log_marginal, log_predictive_all, merge, settle, supports
 from maitre.model import Model
@@ -72,7 +73,6 @@ class ClusterState(State):
     """Statistics, hyper-parameters and log joint of points in clusters."""
 
     PRIOR: ClassVar[type[Prior]] = Prior
-    OWN_HYPERPARAMETERS: ClassVar[bool] = False  # the moves of the state draw hyper-parameters themselves
 
     statistics: Any
     labels: Slots  # the slot of every point, −1 without a seat
@@ -90,7 +90,7 @@ class ClusterState(State):
         self._array_names = tuple(model.family.arrays(model.encoded))
         arrays = self._arrays_of(values)
         self.encoded = model.family.completed(model.encoded, arrays)
-        self._missing = {name: value for name, value in arrays.items() if name.endswith("missing")}
+        self._missing = {name: value for name, value in arrays.items() if completes_points(name)}
         self.family = model.family.at_prior_means().at(
             {name: value for name, value in arrays.items() if name not in self._missing} | _named(values, model.family.hyperpriors(), "family.")
         )
@@ -164,6 +164,12 @@ class ClusterState(State):
         other = self.family.allocate(encoded, 1)  # of a family that does not say which of its fields are points: those that came in as such
         return self.statistics._replace(**{name: value for name, value in other._asdict().items() if any(value is array for array in _arrays(encoded))})
 
+    def replace_points(self, values: dict[str, Any]) -> None:
+        """Arrays that complete the points, in place of those there are; the caller sees to the statistics of the slots."""
+        self._missing |= values
+        self.encoded = self.family.completed(self.model.encoded, self._missing)
+        self.statistics = with_points(self.statistics, self.encoded)
+
     # -- probabilities --------------------------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -173,14 +179,6 @@ class ClusterState(State):
     @abstractmethod
     def log_prior_of_partition(self) -> float:
         """The log prior of what the state holds beside hyper-parameters, at their present values."""
-
-    @abstractmethod
-    def log_prior_at(self, values: dict[str, float]) -> float:
-        """The same with other hyper-parameters of the prior."""
-
-    @abstractmethod
-    def set_prior(self, values: dict[str, float]) -> None:
-        """New hyper-parameters of the prior."""
 
     def log_likelihood(self) -> float:
         """Σ_c log p(x_c); without closed marginals Σ_i log F(x_i; θ) at the parameters drawn last."""
@@ -198,6 +196,10 @@ class ClusterState(State):
 
     def set_family(self, values: dict[str, Any]) -> None:
         """New hyper-parameters and arrays of the family."""
+        self._replace_family(values)
+        self.log_joint = self.compute_log_joint()
+
+    def _replace_family(self, values: dict[str, Any]) -> None:
         missing = {name: value for name, value in values.items() if name in self._missing}
         if missing:
             self._missing |= missing
@@ -209,12 +211,23 @@ class ClusterState(State):
         self.family = self.family.at(values)
         self.statistics = self.family.with_values(self.statistics, values)
         self.run(derive_some, np.arange(self.capacity))
-        self.log_joint = self.compute_log_joint()
 
     def log_likelihood_at(self, values: dict[str, Any]) -> float:
         """Σ_c log p(x_c) with other hyper-parameters of the family."""
         function = total_log_marginal if self.compiled else total_log_marginal.python
         return float(function(self.family.with_values(self.statistics, values), self.sizes))
+
+
+class HyperparameterState(ClusterState):
+    """A state given which alone the hyper-parameters of its prior have a density; where they need more than it holds, the moves of the state draw them."""
+
+    @abstractmethod
+    def log_prior_at(self, values: dict[str, float]) -> float:
+        """`log_prior_of_partition` with other hyper-parameters of the prior."""
+
+    @abstractmethod
+    def set_prior(self, values: dict[str, float]) -> None:
+        """New hyper-parameters of the prior."""
 
 
 def _named(values: Values | None, names: Any, prefix: str) -> dict[str, float]:

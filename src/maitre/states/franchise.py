@@ -11,77 +11,24 @@ Which tables the points of a group sit at (Teh et al. 2006) is drawn when it is 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from maitre.families.slots import pack, with_own_scratch
-from maitre.families.statistics import add, derive
 from maitre.families.words import Words
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots
-from maitre.numerics.compilation import compiled, kernel
-from maitre.numerics.elementary import fast_lgamma
 from maitre.numerics.prefix import STRIDE
 from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.base import Values, Variable
-from maitre.states.clusters import ClusterState, derive_some
+from maitre.states.clusters import ClusterState
+from maitre.states.group_counts import cells_of_groups, cells_of_topics, fill_slots, first_places, largest_count, log_urns, sizes_of
 
 _SPARE_SLOTS = 8
-
-
-@kernel
-def fill_slots(s: Any, labels: Slots, begin: int, end: int) -> None:
-    """Statistics of these slots, which are empty, from the labels."""
-    for i in range(len(labels)):
-        if begin <= labels[i] < end:
-            add(s, np.int64(labels[i]), i)
-    for k in range(begin, end):
-        derive(s, k)
-
-
-@compiled
-def log_urns(labels: Slots, starts: Ints, weights: Floats, gammas: Floats, counts: Ints) -> float:
-    """Σ_m log [Γ(γ)/Γ(γ+N_m) ∏_k Γ(γβ_k + n_mk)/Γ(γβ_k)], with γ of each group."""
-    total, group = 0.0, 0.0
-    mass, base = np.empty(len(weights)), np.empty(len(weights))
-    for m in range(len(starts) - 1):
-        if gammas[m] != group:
-            group = gammas[m]
-            for k in range(len(mass)):
-                mass[k] = group * weights[k]
-                base[k] = math.lgamma(mass[k]) if mass[k] > 0.0 else 0.0
-        total += math.lgamma(group) - math.lgamma(group + (starts[m + 1] - starts[m]))
-        for i in range(starts[m], starts[m + 1]):
-            counts[labels[i]] += 1
-        for i in range(starts[m], starts[m + 1]):
-            k = labels[i]
-            if counts[k] > 0:
-                total += math.log(mass[k]) if counts[k] == 1 else fast_lgamma(mass[k] + counts[k]) - base[k]
-                counts[k] = 0
-    return total
-
-
-@compiled
-def count_cells(labels: Slots, starts: Ints, capacity: int, cells: Ints, counts: Ints) -> int:
-    """The clusters of each group, as (group · capacity + cluster), and how many points it has in each; returns how many there are."""
-    found = 0
-    here = np.zeros(capacity, dtype=np.int64)
-    for m in range(len(starts) - 1):
-        begin = found
-        for i in range(starts[m], starts[m + 1]):
-            k = labels[i]
-            if here[k] == 0:
-                cells[found] = k
-                found += 1
-            here[k] += 1
-        cells[begin:found].sort()
-        for c in range(begin, found):
-            k = cells[c]
-            cells[c], counts[c] = m * capacity + k, here[k]
-            here[k] = 0
-    return found
+_SHORT = np.iinfo(np.uint16).max
 
 
 class FranchiseState(ClusterState):
@@ -89,15 +36,12 @@ class FranchiseState(ClusterState):
 
     PRIOR: ClassVar[type[HierarchicalDirichletProcess]] = HierarchicalDirichletProcess
     STARTS = ("random",)
-    OWN_HYPERPARAMETERS = True  # concentrations need tables, which the moves have
     KEEPS_LABELS: ClassVar[bool] = False
 
     def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None, starts: Ints | None = None) -> None:
         """`starts` says where groups begin, if the model's data do not."""
         super().__init__(model, compiled, values)
         self.labels: Slots = canonical_slots_of(labels)
-        self._counted: tuple[Ints, Ints] | None = None
-        self._most: int | None = None
         self._log_joint: float | None = None
         self.starts: Ints = model.data.starts if starts is None else starts  # type: ignore[union-attr]
         self.n_groups = len(self.starts) - 1
@@ -158,31 +102,23 @@ class FranchiseState(ClusterState):
     def slots_in_order(self) -> Ints:
         """The slots of the clusters, in order of first appearance."""
         first = np.full(self.capacity, len(self.labels), dtype=np.int64)
-        _first_places(self.labels, first)
+        first_places(self.labels, first)
         return np.argsort(first, kind="stable")[: self.n_clusters]
 
     def kept(self) -> dict[str, Any]:
         """What a draw keeps."""
         values = {"log_joint": self.log_joint, "n_clusters": float(self.n_clusters)} | self.variables()
-        labels, n_clusters = values["labels"], self.n_clusters
-        cells, counts = np.empty(self.model.n, dtype=np.int64), np.empty(self.model.n, dtype=np.int64)
-        found = count_cells(labels, self.starts, n_clusters, cells, counts)
-        values |= {"group_cells": cells[:found].copy(), "group_counts": counts[:found].astype(np.int32)}
         slots = self.slots_in_order()
+        values["group_cells"], values["group_counts"] = cells_of_groups(values["labels"], self.starts, len(slots))
         if isinstance(self.model.family, Words):
-            position = np.zeros(self.capacity, dtype=np.int64)
-            position[slots] = np.arange(n_clusters)
-            words, present = np.nonzero(self.statistics.seen)
-            cells = position[present] * self.statistics.n_words + words
-            order = np.argsort(cells)
-            values |= {"topic_cells": cells[order], "topic_counts": self.statistics.seen[words, present][order].astype(np.int32)}
+            values["topic_cells"], values["topic_counts"] = cells_of_topics(self.statistics.seen, slots)
         else:
             values["statistics"] = np.array([pack(self.statistics, int(k)) for k in slots])
         return {variable.name: values[variable.name] for variable in self.kept_variables(self.model)}
 
     def commit(self) -> None:
         """Slots in canonical order, as many as the number of clusters asks for; statistics and log joint from scratch."""
-        weights = self.variables()["weights"]
+        weights = self.beta[self.slots_in_order()]
         renumber(self.labels, self.capacity)
         self._build(weights)
 
@@ -196,23 +132,51 @@ class FranchiseState(ClusterState):
         """Empty slots; of words with short counts where these can hold them, since a sweep waits for little else than the memory they are in."""
         before = self._slots
         super().allocate(capacity)
-        if self._slots is not before and isinstance(self.family, Words) and self.compiled and self._commonest() <= np.iinfo(np.uint16).max:
+        if self._slots is not before and self._can_be_short():
             self.statistics = self.statistics._replace(seen=np.zeros(self.statistics.seen.shape, dtype=np.uint16))
 
-    def _commonest(self) -> int:
-        """How often the commonest word occurs."""
-        if self._most is None:
-            self._most = int(np.bincount(self.statistics.word, minlength=1).max())
-        return self._most
+    def _can_be_short(self) -> bool:
+        """Whether short counts can hold those of the words in all clusters, and of any two clusters together."""
+        if not (isinstance(self.family, Words) and self.compiled):
+            return False
+        return len(self.common) == 0 or largest_count(self.encoded["word"], self.labels, self.common, int(self.labels.max()) + 1) < _SHORT // 2
+
+    @cached_property
+    def common(self) -> Ints:
+        """Words that occur too often for short counts, were they all in one cluster."""
+        return np.flatnonzero(np.bincount(self.encoded["word"]) > _SHORT) if isinstance(self.family, Words) else np.empty(0, dtype=np.int64)
+
+    def widen(self) -> None:
+        """Counts of words that can hold any number, if there are common ones."""
+        if len(self.common) and self.statistics.seen.itemsize == 2:
+            self.statistics = self.statistics._replace(seen=self.statistics.seen.astype(np.float32))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether short counts could not hold those of two clusters together."""
+        return len(self.common) > 0 and self.statistics.seen.itemsize == 2 and int(self.statistics.seen[self.common].max()) >= _SHORT // 2
+
+    def _empty_slots(self, capacity: int) -> None:
+        """Empty slots, and no others in memory at the same time: those of words take most of it, and serve again if there are as many."""
+        if (
+            self._slots is not None
+            and self._slots[1] == capacity
+            and isinstance(self.family, Words)
+            and (self.statistics.seen.itemsize == 2) == self._can_be_short()
+        ):
+            self.statistics.seen.fill(0)
+            self.statistics.total.fill(0.0)
+        else:
+            self._slots = self.statistics = None
+            self.allocate(capacity)
 
     def _build(self, weights: Floats) -> None:
         """Slots for the labels, which are canonical, and room for some more."""
         n_clusters = len(weights)
-        self._slots = None
-        self.allocate(-(-(n_clusters + n_clusters // 8 + _SPARE_SLOTS) // STRIDE) * STRIDE)
+        self._empty_slots(-(-(n_clusters + n_clusters // 16 + _SPARE_SLOTS) // STRIDE) * STRIDE)
         self.beta: Floats = np.zeros(self.capacity)
         self.beta[:n_clusters] = weights
-        self.sizes: Ints = np.bincount(self.labels, minlength=self.capacity)
+        self.sizes: Ints = sizes_of(self.labels, self.capacity)
         self._fill()
         self.touched()
 
@@ -227,32 +191,30 @@ class FranchiseState(ClusterState):
 
         self.engine.map(fill, range(n_parts))
 
-    def seat(self, labels: Ints, weights: Floats, rest: float) -> Ints:
+    def seat(self, labels: Ints | Slots, weights: Floats, rest: float) -> Ints:
         """Other clusters, of these weights; returns their numbers in canonical order, in which they take the first slots."""
+        self.labels, self.rest = labels.astype(np.int32), rest
         first = np.full(len(weights), len(labels), dtype=np.int64)
-        _first_places(labels.astype(np.int32), first)
+        first_places(self.labels, first)
         order = np.argsort(first)
-        rank = np.empty(len(order), dtype=np.int32)
-        rank[order] = np.arange(len(order))
-        self.labels, self.rest = rank[labels], rest
+        renumber(self.labels, len(order))
         self._build(weights[order])
         return order
 
     def rebuild(self) -> None:
         """Statistics from the labels alone."""
-        self._slots = None
-        self.allocate(self.capacity)
+        self._empty_slots(self.capacity)
         self._fill()
 
     def recount(self) -> None:
         """Sizes and statistics after the labels have changed; no cluster has come or gone."""
-        self.sizes = np.bincount(self.labels, minlength=self.capacity)
+        self.sizes = sizes_of(self.labels, self.capacity)
         self.rebuild()
         self.touched()
 
     def make_room(self) -> None:
         """More slots; none changes its number."""
-        self.allocate(-(-(self.capacity + self.capacity // 4 + _SPARE_SLOTS) // STRIDE) * STRIDE)
+        self._empty_slots(-(-(self.capacity + self.capacity // 4 + _SPARE_SLOTS) // STRIDE) * STRIDE)
         more = self.capacity - len(self.beta)
         self.beta, self.sizes = np.append(self.beta, np.zeros(more)), np.append(self.sizes, np.zeros(more, dtype=np.int64))
         self._fill()
@@ -281,7 +243,17 @@ class FranchiseState(ClusterState):
 
     def status(self) -> str:
         """The number of clusters."""
-        return f"{self.n_clusters} clusters"
+        return f"{self.n_clusters} {'topics' if isinstance(self.family, Words) else 'clusters'}"
+
+    def touched(self) -> None:
+        """The labels have changed."""
+        self._log_joint = None
+
+    def log_likelihood(self) -> float:
+        """Σ_k log p(x_k)."""
+        if not isinstance(self.family, Words):
+            return super().log_likelihood()
+        return self.family.log_likelihood_of_clusters(self.statistics, np.flatnonzero(self.sizes), "concentration")(float(self.family.concentration))  # type: ignore[arg-type]
 
     def log_prior_of_partition(self) -> float:
         """log p(labels, weights)."""
@@ -294,9 +266,6 @@ class FranchiseState(ClusterState):
         prior: Any = self.model.prior
         return super().log_hyperprior() + (sum(prior.group.log_density(gamma) for gamma in self.gammas) if prior.own else 0.0)
 
-    def log_prior_at(self, values: dict[str, float]) -> float:
-        raise NotImplementedError("concentrations are drawn by the moves of the state")
-
     def set_prior(self, values: dict[str, float]) -> None:
         """New concentrations."""
         self.prior = self.prior.at(values)
@@ -304,62 +273,17 @@ class FranchiseState(ClusterState):
             self.gammas[:] = values["group"]
         self._log_joint = None
 
-    # -- Words: sums over a histogram of counts, of which there are few different ones --------------------------------------------------------
-
-    def log_likelihood(self) -> float:
-        """Σ_k log p(x_k)."""
-        return self.log_likelihood_at({}) if isinstance(self.family, Words) else super().log_likelihood()
-
-    def log_likelihood_at(self, values: dict[str, float]) -> float:
-        """Σ_k log p(x_k) with other hyper-parameters of the family."""
-        if not isinstance(self.family, Words):
-            return super().log_likelihood_at(values)
-        from scipy.special import gammaln
-
-        eta, (sizes, times) = values.get("concentration", float(self.family.concentration)), self._histogram()  # type: ignore[arg-type]
-        mass, totals = eta * self.statistics.n_words, self.sizes[self.sizes > 0]
-        return float(times @ (gammaln(eta + sizes) - gammaln(eta)) + np.sum(gammaln(mass) - gammaln(mass + totals)))
-
-    def touched(self) -> None:
-        """The labels have changed."""
-        self._counted = self._log_joint = None
-
-    def _histogram(self) -> tuple[Ints, Ints]:
-        """How often each count occurs among those of all words in all clusters; kept until labels change."""
-        if self._counted is None:
-            self._counted = self._count_all()
-        return self._counted
-
-    def _count_all(self) -> tuple[Ints, Ints]:
-        histogram = np.zeros(int(self.sizes.max()) + 1, dtype=np.int64)
-        _count_counts(self.statistics.seen, histogram)
-        counts = np.flatnonzero(histogram)
-        return counts, histogram[counts]
-
     def set_family(self, values: dict[str, float]) -> None:
         """New hyper-parameters of the family."""
-        self.family = self.family.at(values)
-        self.statistics = self.family.with_values(self.statistics, values)
+        if isinstance(self.family, Words):  # which derive nothing
+            self.family = self.family.at(values)
+            self.statistics = self.family.with_values(self.statistics, values)
+        else:
+            self._replace_family(values)
         self._log_joint = None
-        if not isinstance(self.family, Words):  # which derive nothing
-            self.run(derive_some, np.arange(self.capacity))
 
 
 class LabelledFranchiseState(FranchiseState):
     """The same, with the labels of all points in every draw."""
 
     KEEPS_LABELS = True
-
-
-@compiled
-def _first_places(labels: Slots, first: Ints) -> None:
-    for i in range(len(labels) - 1, -1, -1):
-        first[labels[i]] = i
-
-
-@compiled
-def _count_counts(seen: Any, histogram: Ints) -> None:
-    for w in range(seen.shape[0]):
-        for k in range(seen.shape[1]):
-            if seen[w, k] > 0.0:
-                histogram[int(seen[w, k])] += 1

@@ -19,7 +19,7 @@ from maitre.numerics.compilation import kernel
 from maitre.partitions.labels import canonical, canonical_slots
 from maitre.priors.distance_dependent import DistanceDependent
 from maitre.states.base import Values, Variable
-from maitre.states.clusters import ClusterState, seat_all
+from maitre.states.clusters import HyperparameterState, seat_all
 from maitre.states.link_lists import Candidates, Seating, components, links_within, list_followers, log_row_sums
 
 SCRATCH = 4
@@ -33,7 +33,7 @@ def score_tables(s: Any, sizes: Ints, log_marginals: Floats) -> None:
         log_marginals[k] = log_marginal(s, k) if sizes[k] > 0 else 0.0
 
 
-class LinksState(ClusterState):
+class LinksState(HyperparameterState):
     """Links between points, their tables and the tables' statistics. `links` holds whom each point links to (itself is allowed), −1 for no seat yet."""
 
     PRIOR = DistanceDependent

@@ -20,12 +20,13 @@ from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumb
 from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.base import Values, Variable
-from maitre.states.clusters import ClusterState, derive_some, move_all, seat_all
+from maitre.states.clusters import HyperparameterState, derive_some, move_all, seat_all
 from maitre.states.regions import POINTS_READ, Piece, Regions, gather_all, granule_size
 
 MANY_POINTS = 50_000  # from which on moves that redraw all points at once win
 _FOR_PARALLEL_MOVES = ("log_marginal", "merge", "n_parameters", "draw_parameters", "log_likelihood")
 _GRANULES_ON_DISK = 128
+_NUMBERS_ENCODED = 1 << 17  # of an array that is not copied, at once: they stay in the cache
 _COMMIT_AFTER = 10  # changes of seat per point after which a commit is worth its cost: sums have drifted
 _SPARE_SLOTS = 2
 
@@ -46,7 +47,7 @@ def _room_for(n_clusters: int) -> int:
     return padded(max(n_clusters + n_clusters // 8 + _SPARE_SLOTS, 16))
 
 
-class MixtureState(ClusterState):
+class MixtureState(HyperparameterState):
     """A partition of the points with the statistics of its clusters."""
 
     PRIOR = GibbsTypePrior
@@ -158,12 +159,13 @@ class MixtureState(ClusterState):
         regions.hand_over(self, sum(counts, np.zeros(self.capacity, dtype=np.int64)))
 
     def pieces(self, where: tuple[int, int], wanted: Callable[[int, int], bool] = lambda begin, end: True) -> Iterator[Piece]:
-        """The points of a range with the statistics to score them by: at once, or a block after the other, of those that are wanted, if they stay on disk."""
+        """The points of a range with the statistics to score them by: at once, or a block after the other, of those that are wanted, if they stay where they are."""
         begin, end = where
         if self.model.in_memory:
             yield Piece(self.regions().reader(self.statistics), None, begin, end, 0)
             return
-        step = self.granule * max(1, POINTS_READ // self.granule)
+        together = POINTS_READ if self.model.on_disk else max(1, _NUMBERS_ENCODED // self.model.valid.shape[1])
+        step = self.granule * max(1, together // self.granule)
         for first in range(begin, end, step):
             last = min(end, first + step)
             if wanted(first, last):
@@ -200,7 +202,7 @@ class MixtureState(ClusterState):
     @property
     def granule(self) -> int:
         """Points that share a coin and a stream of random numbers in passes over all points; of very many on disk, those that are read together."""
-        return granule_size(self.model.n) if self.model.in_memory or self.model.n < _GRANULES_ON_DISK * POINTS_READ else POINTS_READ
+        return POINTS_READ if self.model.on_disk and self.model.n >= _GRANULES_ON_DISK * POINTS_READ else granule_size(self.model.n)
 
     def regions(self) -> Regions:
         """Room for passes over all points that are shared between threads; kept from one pass to the next."""

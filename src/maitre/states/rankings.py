@@ -14,7 +14,7 @@ import numpy as np
 
 from maitre.families.generalized_mallows import count_codes, empty_slot, log_marginal_of, set_ordering
 from maitre.families.orderings import best_ordering
-from maitre.families.plackett_luce import guess_worths, log_likelihood
+from maitre.families.plackett_luce import fit_worths, lay_out_worths, log_likelihood
 from maitre.model import Model
 from maitre.numerics.arrays import Ints
 from maitre.numerics.compilation import compiled_apart
@@ -199,28 +199,19 @@ class WorthState(RankingState):
     STARTS = ("random",)
 
     def fill(self, rows: Any) -> None:
-        """Worths (from labels alone a guess) and their sums."""
+        """Worths (from labels alone the most probable ones) and their sums."""
         s = self.statistics
         if rows is None:
             members, begin = np.empty(self.model.n, dtype=np.int64), np.zeros(self.capacity, dtype=np.int64)
             list_ballots(s, self.labels, self.sizes, members, begin)
             for k in np.flatnonzero(self.sizes).tolist():
-                guess_worths(s, k, members[begin[k] :], int(self.sizes[k]))
+                fit_worths(s, k, members[begin[k] :], int(self.sizes[k]))
         else:
             s.worths[: len(rows)] = rows
-            add_worths(s)
+            lay_out_worths(s)
 
     def log_likelihood(self) -> float:
         """Σ_c ln p(w_c) + Σ_i ln p(x_i | w)."""
         s, worths = self.statistics, self.rows[self.sizes > 0]
         prior = (s.shape - 1.0) * np.log(worths).sum() - s.rate * worths.sum() + worths.size * (s.shape * math.log(s.rate) - math.lgamma(s.shape))
         return float(total_log_likelihood(s, self.labels) + prior)
-
-
-@compiled_apart
-def add_worths(s: Any) -> None:
-    """The sums of all slots' worths, added in the order of the items."""
-    for k in range(len(s.whole)):
-        s.whole[k] = 0.0
-        for x in range(s.n_items):
-            s.whole[k] += s.worths[k, x]

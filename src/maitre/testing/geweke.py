@@ -48,7 +48,7 @@ def _draw_hyperparameters(state: MixtureState, rng: RngState) -> None:
     family = {name: p.draw(rng) for name, p in state.model.family.hyperpriors().items()}
     if prior:
         state.set_prior(prior)
-    family |= state.model.family.arrays_from_prior(state.model.encoded, generator_of(rng))
+    family |= state.model.family.at(family).arrays_from_prior(state.model.encoded, generator_of(rng))
     if family:
         state.set_family(family)
 
@@ -65,13 +65,20 @@ def _draw_partition(state: MixtureState, partitions: list[tuple[int, ...]], rng:
 def _observe(state: MixtureState) -> list[float]:
     sizes = state.sizes[state.sizes > 0]
     hyper = [float(np.log(value)) for value in state.hyperparameters.values()]
-    arrays = [number for value in state.arrays.values() for number in (float(np.linalg.slogdet(value)[1]), float(value[0].sum()))]
+    arrays = [number for value in state.arrays.values() for number in _numbers(value)]
     return [float(len(sizes)), float((sizes.astype(float) ** 2).sum()), state.log_likelihood(), *hyper, *arrays]
 
 
+def _numbers(value: Floats) -> tuple[float, float]:
+    """Two numbers that follow from a matrix, or from a vector of positive numbers."""
+    if value.ndim == 1:
+        return float(np.log(value).mean()), float(np.log(value[0]))
+    return float(np.linalg.slogdet(value)[1]), float(value[0].sum())
+
+
 def geweke(model: Model, step: Callable[[MixtureState, RngState], Any], n_draws: int = 20_000, seed: int = 0) -> dict[str, float]:
-    """z-scores of the number of clusters, the sum of squared sizes, the log likelihood, the logs of sampled hyper-parameters, and of a family's matrices the log determinant
-    and the sum of the first row.
+    """z-scores of the number of clusters, the sum of squared sizes, the log likelihood, the logs of sampled hyper-parameters, of a family's matrices the log determinant
+    and the sum of the first row, and of its vectors the mean logarithm and the first.
 
     The model's data are overwritten. A right sampler's scores are standard normal; beyond 4 in absolute value is a failure.
     """
@@ -88,7 +95,7 @@ def geweke(model: Model, step: Callable[[MixtureState, RngState], Any], n_draws:
         step(state, rng)
         _redraw_data(state, rng)
         successive.append(_observe(state))
-    arrays = [f"{what} of {name}" for name in state.arrays for what in ("log determinant", "first row")]
+    arrays = [f"{what} of {name}" for name in state.arrays for what in ("size", "first entries")]
     names = ["n_clusters", "squared_sizes", "log_likelihood", *state.hyperparameters, *arrays]
     a, b = np.array(independent), np.array(successive)
     scores = {}
