@@ -93,7 +93,11 @@ class Model:
 
     def points_between(self, begin: int, end: int) -> Any:
         """Encoded points of data that stay where they are."""
-        return self.family.at_prior_means().encode(self.valid[begin:end])
+        return self._at_prior_means.encode_block(self.valid[begin:end])
+
+    @cached_property
+    def _at_prior_means(self) -> Family:
+        return self.family.at_prior_means()
 
     def restricted(self, points: Ints, family: Family, prior: Prior) -> Model:
         """Some of the points, in memory, under a family and prior of their own."""

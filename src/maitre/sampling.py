@@ -74,8 +74,8 @@ def sample(
     seed : one seed gives the same draws on any number of threads. A whole number, a NumPy `Generator` to draw it from, or None for another one every time.
     init : "sequential" (points are seated one after the other), "search" (the best clustering of a short `maitre.search`), "one", "singletons", "random:K", "kmeans:K",
         "variational:K" (a short run of `maitre.approximate.variational` with K components), or one label per point. "auto" makes two sweeps
-        (and, of families with a matrix to learn, climbs from several clusterings: `maitre.chains.climbs`) from each of "sequential", "sequential" with tighter clusters expected, and "random:100", and goes on from the best: with a diffuse prior the first alone can
-        stay at a few clusters for ever.
+        from each of "sequential", "sequential" with tighter clusters expected, and "random:100", and goes on from the best: with a diffuse prior the first alone can
+        stay at a few clusters for ever. The default families for numbers climb from Ward's clusterings instead (`maitre.chains.climbs`).
     engine : "threads" (or "serial": one thread).
     store : a new folder for the run: its configuration, data, draws as they come, and checkpoints. `maitre.load` reads it, also while the run goes on, and `maitre.resume`
         goes on with it. Without one, draws stay in memory if they fit in 512 MB, else go to a temporary folder.

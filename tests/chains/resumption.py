@@ -74,6 +74,11 @@ class Stopping(run_module.Clock):
         return self.asked % Stopping.after == 0
 
 
+def _never_in_a_start(stop, clock):
+    """A start asks the clock, too; only iterations count here."""
+    return stop
+
+
 @contextmanager
 def stopping(monkeypatch, after):
     """Chains, one after the other, are stopped after so many iterations each."""
@@ -86,17 +91,18 @@ def stopping(monkeypatch, after):
 
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "Clock", Clock)
+        patch.setattr(run_module, "Over", _never_in_a_start)
         yield
 
 
 def stopped_run(folder, after, **options):
     """A run of which each chain is stopped after so many iterations."""
-    clock, Stopping.after = run_module.Clock, after
-    run_module.Clock = Stopping
+    usual, Stopping.after = (run_module.Clock, run_module.Over), after
+    run_module.Clock, run_module.Over = Stopping, _never_in_a_start
     try:
         mt.sample(**({"data": X, "store": folder, "threads": 1} | SHAPE | options))
     finally:
-        run_module.Clock = clock
+        run_module.Clock, run_module.Over = usual
 
 
 def short_commits():

@@ -221,8 +221,21 @@ def test_superclusters_have_the_enumerated_law(processors, local, prior, expecte
 @pytest.mark.parametrize("make", [of_words, of_points])
 def test_documents_have_the_enumerated_law(make):
     model = make(HierarchicalDirichletProcess(1.0, 1.3))
-    expected = sum((max(key) + 1) * p for key, p in enumerated(model)[0].items())
-    assert distance_in_errors(by_move(mt.moves.Documents(0.5, 1), 6_000, model), expected) < 4.0
+    probabilities, _ = enumerated(model)
+    labels, _ = followed(mt.moves.Documents(0.3, 1), 6_000, model)
+    for statistic in (lambda key: max(key) + 1, lambda key: key[0] == key[1], lambda key: key[0] == key[3], lambda key: key[2] == key[4]):
+        expected = sum(statistic(key) * p for key, p in probabilities.items())
+        assert distance_in_errors(np.array([float(statistic(row)) for row in labels]), expected) < 4.0
+
+
+def test_probabilities_of_words_have_their_means():
+    """φ of a topic is Dirichlet(η + N_w), whatever form the counts have."""
+    state, rng = FranchiseState(of_words(HierarchicalDirichletProcess(1.0, 1.3)), [0, 0, 1, 0, 1, 1]), stream(0)
+    drawn = np.array([phi[:, :2] / totals[:2] for phi, totals in (documents._draw_topics(state, rng) for _ in range(3_000))])
+    counts = state.statistics.seen[:, :2] + 0.5
+    expected = counts / counts.sum(axis=0)
+    error = np.sqrt(expected * (1.0 - expected) / (counts.sum(axis=0) + 1.0) / len(drawn))
+    assert np.abs((drawn.mean(axis=0) - expected) / error).max() < 4.0
 
 
 def test_clusters_that_are_left_empty_are_noticed(monkeypatch):
@@ -477,6 +490,22 @@ def test_slots_that_run_out_in_the_middle_of_a_sweep(sweep):
     assert np.all(served.of_cluster[state.sizes > 0] >= 1)
     assert not served.of_cluster[state.sizes == 0].any()
     assert served.in_group.sum() == served.of_cluster.sum()
+
+
+def test_counts_that_outgrow_their_form_in_the_middle_of_a_sweep():
+    """A word that is at first spread over three clusters and then nearly all in one, more often than two bytes can count; nothing is lost."""
+    n = 70_000
+    counts = sparse.csr_matrix((np.ones(n + 5, dtype=int), np.r_[np.zeros(n, dtype=int), np.ones(5, dtype=int)], np.arange(n + 6)), shape=(n + 5, 2))
+    model = Model.of(GroupedRows.of_counts(counts), Words(0.5, 2), HierarchicalDirichletProcess(1.0, 1.3))
+    state, rng = FranchiseState(model, np.arange(n + 5) % 3, values={"weights": [0.985, 0.005, 0.005], "rest": 0.005}), stream(0)
+    assert state.statistics.seen.itemsize == 2
+    served = direct.sweep(state, rng)
+    assert state.statistics.seen.max() > 2**16
+    assert served.of_cluster.sum() == n + 5  # a table for every document
+    state.audit()
+    seats = seated(state, rng)
+    seats.split_and_merge(state, 3, rng)
+    state.audit()
 
 
 @compiled

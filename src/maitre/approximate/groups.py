@@ -214,7 +214,7 @@ def sweep_apart(state: FranchiseState, blocks: list[Ints], align: str, engine: E
 def _with_more_slots(state: FranchiseState, s: Any, room: int) -> Any:
     """Twice as many slots, the first of them as they are."""
     if isinstance(state.family, Words):
-        return s._replace(seen=np.pad(s.seen, ((0, 0), (0, room))), total=np.pad(s.total, (0, room)))
+        return s._replace(seen=np.pad(s.seen.astype(np.float32), ((0, 0), (0, room))), total=np.pad(s.total, (0, room)))
     more = state.family.allocate(state.model.encoded, 2 * room)
     copy_slots(s, more, np.arange(room))
     (derive_some if state.compiled else derive_some.python)(more, np.arange(2 * room))

@@ -2,7 +2,7 @@
 
 Independent columns are fitted first, in a few climbs, to at most 2,000 rows. If nothing correlates within the clusters found, they are taken. Otherwise both are fitted to three
 quarters of the rows and judged by the density they give to the rest; of few rows every quarter is left out in turn. A full covariance has D(D + 1)/2 parameters, and the
-clusters share most of what there is to learn about them: where rows are many times as many it never does worse, and nothing is compared.
+clusters share most of what there is to learn about them: where rows are many times as many it never does worse, and densities are not compared.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from maitre.priors.base import Prior
 
 _ROWS = 2000
 _PLENTY = 10  # rows per parameter of a covariance beyond which nothing is compared
+_CHEAP = 8  # columns below which full covariances take about as long as independent columns
 _FEW = 500  # rows of which every quarter is left out in turn
 _UNCORRELATED = 0.9  # the share of correlations within clusters that is chance, from which on columns count as independent
 _CERTAIN = 2.0  # standard errors by which independent columns must do better
@@ -60,19 +61,16 @@ def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
     if not isinstance(model.family, HierarchicalNormalInverseWishart):
         wide = n_columns > WIDE and type(model.family) is type(independent_columns())
         return dataclasses.replace(model, choice=f"independent columns: a covariance of {n_columns} columns has too many parameters") if wide else model
-    if (
-        not model.in_memory
-        or model.family.arrays(model.encoded).get("missing")
-        or n_columns == 1
-        or model.n < 8
-        or n_columns * (n_columns + 1) * _PLENTY < 2 * model.n
-    ):
+    plenty = n_columns * (n_columns + 1) * _PLENTY < 2 * model.n
+    if not model.in_memory or model.family.arrays(model.encoded).get("missing") or n_columns == 1 or model.n < 8 or (plenty and n_columns < _CHEAP):
         return model
     some = np.random.default_rng(_SEED).permutation(model.n)[:_ROWS]
     with one_thread_per_product():
         chance = _share_of_chance(model, np.sort(some))
         if chance > _UNCORRELATED:
             return _with_independent_columns(model, prior, f"independent columns: within clusters {chance:.0%} of what correlates is chance")
+        if plenty:
+            return model
         quarters = np.array_split(some, 4)
         held_out = quarters if len(some) <= _FEW else quarters[:1]
         full, independent = (np.concatenate([_held_out(model, one, some, held) for held in held_out]) for one in (model.given, independent_columns()))

@@ -2,8 +2,8 @@
 
 A chain that learns what clusters look like while it looks for them stays where it began: with wide clusters expected all points are one, with tight ones they are many.
 So it begins with clusterings of many sizes: Ward's (1963) hierarchy of the points as they are and of the points made round as a whole (which parts elongated clusters side by
-side, as Scrucca & Raftery 2015 found), cut at several heights. Each is given the hyper-parameters and the matrix that suit it; from the best a few sweeps alternate with
-steps up in these.
+side, as Scrucca & Raftery 2015 found), cut at several heights, each given the hyper-parameters and the matrix that suit it, and then cut where that is best at these. From
+the best a few sweeps alternate with steps up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -23,12 +23,13 @@ from maitre.moves.base import Move
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.rng import RngState
 from maitre.optimize.ascent import ascend_hyperparameters
-from maitre.partitions.labels import canonical
+from maitre.states.clusters import move_all, total_log_marginal
 from maitre.states.mixture import MixtureState
 
 ROWS = 2000  # of more points, so many are looked at
 _NUMBERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # of clusters
 _FEWEST = 4  # points per cluster
+_PRUNED = 2  # clusterings that cut a tree where it is best
 _CLIMBED = 6  # of the clusterings
 _SWEEPS = 8
 _ROUGH = 0.05  # precision of hyper-parameters on the way, on the log scale
@@ -39,16 +40,7 @@ def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None) -> Mix
     """The best of several starts; of many points, some, by which the others are then seated."""
     some = spread(model.n, ROWS)
     part = model if len(some) == model.n else _restricted(model, some)
-    values = _values_at_first(part)
-    candidates: list[MixtureState] = []
-    for labels in _clusterings(part):
-        if candidates and stop is not None and stop.is_set():
-            break
-        state = MixtureState(part, labels, values=values)
-        if math.isfinite(state.log_joint):  # a finite prior may not allow so many
-            ascend_hyperparameters(state, rounds=1, tolerance=_ROUGH)
-            candidates.append(state)
-    candidates.sort(key=lambda state: -state.log_joint)
+    candidates = _candidates(part, stop)
     best, most = candidates[0], 0.0  # gained by a climb so far
     for state in candidates[:_CLIMBED]:
         before = state.log_joint
@@ -63,6 +55,27 @@ def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None) -> Mix
     labels[some] = best.canonical_labels()
     values = {name: value for name, value in best.hypervariables.items() if not completes_points(name)}
     return _completed(model, labels, values | _values_at_first(model), sweep, rng)
+
+
+def _candidates(model: Model, stop: Event | None) -> list[MixtureState]:
+    """Clusterings with hyper-parameters that suit them, the best first: one cluster, cuts of Ward's trees at several heights, and the best cuts given what these have found."""
+    values, found = _values_at_first(model), []
+
+    def consider(labels: Ints, values: dict[str, Any]) -> None:
+        state = MixtureState(model, labels, values=values)
+        if math.isfinite(state.log_joint):  # a finite prior may not allow so many
+            ascend_hyperparameters(state, rounds=1, tolerance=_ROUGH)
+            found.append(state)
+
+    consider(np.zeros(model.n, dtype=np.int64), values)
+    for tree in _trees(model):
+        for n_clusters in _NUMBERS:
+            if n_clusters * _FEWEST <= model.n and not (stop is not None and stop.is_set()):
+                consider(cut(tree, n_clusters)[1], values)
+        for _ in range(_PRUNED):
+            best = max(found, key=lambda state: state.log_joint)
+            consider(_best_cut(best, tree, min(_NUMBERS[-1], model.n // _FEWEST)), best.hypervariables)
+    return sorted(found, key=lambda state: -state.log_joint)
 
 
 def _values_at_first(model: Model) -> dict[str, Any]:
@@ -81,16 +94,66 @@ def _restricted(model: Model, points: Ints) -> Model:
     return part
 
 
-def _clusterings(model: Model) -> Iterator[Ints]:
-    """One cluster, and Ward's of several sizes; of points made round where clusters may be elongated."""
-    yield np.zeros(model.n, dtype=np.int64)
+def _trees(model: Model) -> Iterator[Floats]:
+    """Ward's tree of the points and, where clusters may be elongated, that of the points made round."""
     vectors = np.asarray(model.vectors.todense() if sparse.issparse(model.vectors) else model.vectors, dtype=np.float64)
     elongated = vectors.shape[1] > 1 and model.family.arrays(model.encoded)  # a matrix to learn
     for view in (vectors, _made_round(vectors)) if elongated else (vectors,):
-        tree = hierarchy.ward(view) if model.n > _FEWEST else None
-        for n_clusters in _NUMBERS:
-            if tree is not None and _FEWEST * n_clusters <= model.n:
-                yield canonical(hierarchy.fcluster(tree, n_clusters, "maxclust"))
+        if model.n > _FEWEST:
+            squares = (view**2).sum(axis=1)
+            distances = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * view @ view.T, 0.0))
+            yield hierarchy.linkage(distances[np.triu_indices(model.n, 1)], "ward")
+
+
+def cut(tree: Floats, n_clusters: int) -> tuple[Ints, Ints]:
+    """The nodes that are left when a tree is cut into so many clusters, and for each point the position of its own among them.
+
+    >>> cut(hierarchy.linkage([[0.0], [0.1], [5.0], [5.3]], "ward"), 2)[1]
+    array([0, 0, 1, 1])
+    """
+    n = len(tree) + 1
+    top = np.arange(2 * n - 1)
+    for row in range(n - n_clusters - 1, -1, -1):
+        top[int(tree[row, 0])] = top[int(tree[row, 1])] = top[n + row]
+    return np.unique(top[:n], return_inverse=True)
+
+
+class _Branch(NamedTuple):
+    """A branch of a tree: its slot, how many points it has, its leaves, and the best clusters of leaves, with their part of the log joint."""
+
+    slot: int
+    size: int
+    leaves: list[int]
+    worth: float
+    clusters: list[list[int]]
+
+
+def _best_cut(like: MixtureState, tree: Floats, n_leaves: int) -> Ints:
+    """The clustering of the highest log joint among all that cut the uppermost branches of a tree anywhere, at the hyper-parameters of a state: from the leaves up, two
+    branches become one cluster if that is better than the best for each of them."""
+    nodes, labels = cut(tree, n_leaves)
+    state = MixtureState(like.model, labels, values=like.hypervariables)
+    per_cluster = float(np.diff(like.log_v_at(np.array([like.n_clusters, like.n_clusters + 1])))[0])
+
+    def as_one(slot: int, size: int, leaves: list[int]) -> _Branch:
+        alone = np.zeros(state.capacity, dtype=np.int64)
+        alone[slot] = size
+        worth = float(state.run(total_log_marginal, alone)) + float(state.log_w[size]) + per_cluster
+        return _Branch(slot, size, leaves, worth, [leaves])
+
+    slots, sizes = state.labels[np.unique(labels, return_index=True)[1]], np.bincount(labels)
+    branches = {int(node): as_one(int(slots[leaf]), int(sizes[leaf]), [leaf]) for leaf, node in enumerate(nodes)}
+    for row in range(len(tree) + 1 - n_leaves, len(tree)):
+        left, right = branches.pop(int(tree[row, 0])), branches.pop(int(tree[row, 1]))
+        state.run(move_all, left.slot, right.slot)
+        joined = as_one(left.slot, left.size + right.size, left.leaves + right.leaves)
+        apart = joined._replace(worth=left.worth + right.worth, clusters=left.clusters + right.clusters)
+        branches[len(tree) + 1 + row] = max(joined, apart, key=lambda branch: branch.worth)
+    cluster_of = np.zeros(n_leaves, dtype=np.int64)
+    for branch in branches.values():
+        for number, leaves in enumerate(branch.clusters):
+            cluster_of[leaves] = number
+    return cluster_of[labels]
 
 
 def _made_round(vectors: Floats) -> Floats:

@@ -27,5 +27,5 @@ def demo(
     say(console, "Old Faithful: how long 272 eruptions took, and the wait for the next one (minutes).")
     say(console, "How many kinds of eruption are there? Nobody says; the posterior does.\n")
     model = assembled(built_in("faithful"))
-    run_job(Job("Old Faithful", model, out, Settings(draws=500, burn_in=250, seed=seed), force=force))
+    run_job(Job("Old Faithful", model, out, Settings(draws=2000, burn_in=400, seed=seed), force=force))
     say(console, "\nYour own data: maitre fit FILE --out FOLDER   (maitre fit --help tells more)")

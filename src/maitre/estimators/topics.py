@@ -32,7 +32,7 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     Parameters
     ----------
     concentration : η of the topics' words: below 1 for topics of few words; by default sampled.
-    top, group : the concentrations of the common measure and of the documents around it: numbers, or priors of numbers that are sampled (by default Gamma(1, 1)).
+    top, group : the concentrations of the common measure and of the documents around it: numbers, or priors of numbers that are sampled; by default Gamma(1, 1).
     moves, draws, burn_in, thin, chains, init : as in `maitre.sample_groups`.
     warm_start : whether `fit` to the same documents goes on from where the chains stand, with `draws` more of them, instead of beginning anew.
     random_state : a whole number (the seed of `maitre.sample_groups`), a `RandomState`, or None for other draws every time.
@@ -54,8 +54,8 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def __init__(
         self,
         concentration: Hyperparameter | None = None,
-        top: Hyperparameter = _ONE,
-        group: Hyperparameter = _ONE,
+        top: Hyperparameter | None = None,
+        group: Hyperparameter | None = None,
         moves: Any = "direct",
         draws: int | None = None,
         burn_in: int | None = None,
@@ -94,9 +94,10 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self
 
     def _sampled(self, rows: GroupedRows) -> GroupPosterior:
-        settings = {name: getattr(self, name) for name in ("top", "group", "moves", "draws", "burn_in", "thin", "chains", "init", "progress")}
+        settings = {name: getattr(self, name) for name in ("moves", "draws", "burn_in", "thin", "chains", "init", "progress")}
         family = None if self.concentration is None else Words(self.concentration)
-        return sample_groups(rows, family, seed=seed_of(self.random_state), **settings)
+        top, group = (_ONE if value is None else value for value in (self.top, self.group))
+        return sample_groups(rows, family, top, group, seed=seed_of(self.random_state), **settings)
 
     def _continued(self, before: GroupPosterior) -> GroupPosterior:
         """The same chains with as many draws more as are asked for, or as there were."""

@@ -71,6 +71,10 @@ class Family(Parametrised, ABC):
     def encode(self, data: Any) -> Any:
         """Validated data in the form the kernels read; done once for a data set. A point's form depends on the point and the hyper-parameters only."""
 
+    def encode_block(self, data: Any) -> Any:
+        """The same for kernels that score points by explicit parameters and gather them, called for one block after the other: what others need may be left out."""
+        return self.encode(data)
+
     def joined(self, blocks: Sequence[Any]) -> Any:
         """Points that were encoded block by block, as if encoded at once."""
         return joined_points(self.statistics, blocks)

@@ -2,7 +2,8 @@
 
     μ_k | Σ_k ~ N(m0, Σ_k/κ),    Σ_k ~ InverseWishart(ν, δW),    ν = D + 1 + δ,    W ~ Wishart(D + 2, S/(D + 2)),
 
-so that E[Σ_k | W] = W and E[W] = S. With a fixed scale and few degrees of freedom the predictive of a cluster of one point, a heavy-tailed Student t, is nearly as good as
+so that E[Σ_k | W] = W and E[W] = S. κ is small: were it left to the data, it would rise wherever clusters are not quite Gaussian, until a cluster of one point costs nothing
+and every outlier is one. With a fixed scale and few degrees of freedom the predictive of a cluster of one point, a heavy-tailed Student t, is nearly as good as
 a fitted Gaussian, while a covariance costs D(D + 3)/2 parameters: beyond a dozen dimensions the posterior prefers clusters of one point (Chandra, Canale & Dunson 2023).
 Here δ says how much alike the clusters' shapes are, and the data say what δ is: as it grows all clusters share W, and a cluster costs D parameters.
 
@@ -57,14 +58,13 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     """
 
     mean: Any = None
-    kappa: Hyperparameter = LogUniform(0.001, 0.01)
+    kappa: Hyperparameter = LogUniform(0.001, 0.005)
     freedom: Hyperparameter = LogUniform(1.0, 1000.0)
     scale: Any = None
     shared: Any = None
 
     statistics = NormalInverseWishartStatistics
     STREAMS = True
-    MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("kappa", "freedom")
     NOT_SAMPLED = ("mean", "scale", "shared")
     AT_LEAST: ClassVar = {"kappa": 1e-6}
@@ -170,7 +170,7 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
         """Clusters as wide as the data and much alike; tighter ones of different shapes; and very tight ones."""
         prior = self.correlations(encoded["x"].shape[1])
-        return [{"shared": factor * prior, "freedom": freedom, "kappa": 0.01} for factor, freedom in ((1.0, 30.0), (0.2, 10.0), (0.02, 30.0))]
+        return [{"shared": factor * prior, "freedom": freedom, "kappa": 0.005} for factor, freedom in ((1.0, 30.0), (0.2, 10.0), (0.02, 30.0))]
 
     def arrays_ascended(self, s: NormalInverseWishartStatistics, slots: Ints) -> dict[str, Any]:
         """One step of EM: W at the mode of its conditional given the covariances' expected inverses."""

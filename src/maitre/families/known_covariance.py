@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -471,15 +472,26 @@ class KnownCovarianceGaussian(ConjugateFamily):
         return {"mean": column_means(x), "covariance": variance, "prior_covariance": variance, "covariance_scale": scale}
 
     def encode(self, x: Floats) -> dict[str, Any]:
-        n_dimensions = x.shape[1]
-        covariance = as_covariance(self.covariance, n_dimensions, "covariance")
-        prior = as_covariance(self.prior_covariance, n_dimensions, "prior_covariance")
-        mean = numbers_of_columns("mean", self.mean, n_dimensions)
-        transform, variance, log_jacobian = relative_basis(covariance, prior)
-        z, norm = in_units(x, mean, transform.T), np.empty((len(x), 2))
-        _set_norms(z, norm)
+        encoded = self.encode_block(x)
+        _set_norms(encoded["x"], encoded["norm"])
+        return encoded
+
+    def encode_block(self, x: Floats) -> dict[str, Any]:
+        """Without norms, which collapsed predictives and changes of seat alone look at."""
+        mean, (transform, variance, log_jacobian) = numbers_of_columns("mean", self.mean, x.shape[1]), self._basis(x.shape[1])
         shared = bool(np.ptp(variance) <= 1e-12 * variance.max())
-        return {"x": z, "norm": norm, "shared": shared, "variance": variance, "log_jacobian": log_jacobian}
+        return {"x": in_units(x, mean, transform.T), "norm": np.empty((len(x), 2)), "shared": shared, "variance": variance, "log_jacobian": log_jacobian}
+
+    def _basis(self, n_dimensions: int) -> tuple[Floats, Floats, float]:
+        if n_dimensions not in self._bases:
+            covariance, prior = (as_covariance(getattr(self, name), n_dimensions, name) for name in ("covariance", "prior_covariance"))
+            self._bases[n_dimensions] = relative_basis(covariance, prior)
+        return self._bases[n_dimensions]
+
+    @cached_property
+    def _bases(self) -> dict[int, tuple[Floats, Floats, float]]:
+        """By number of columns: they are asked for with every block of points."""
+        return {}
 
     def vectors(self, data: Floats, encoded: dict[str, Any]) -> Floats:
         return encoded["x"]  # type: ignore[no-any-return]

@@ -483,7 +483,6 @@ class NormalInverseGamma(ConjugateFamily):
 
     statistics = NormalInverseGammaStatistics
     STREAMS = True
-    MOVES = "gibbs+split_merge+permutation"
     POSITIVE = ("kappa", "shape", "scale")
     SCALE = "scale"
     TIGHTER = 0.3

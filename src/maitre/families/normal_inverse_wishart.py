@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -583,10 +584,19 @@ class NormalInverseWishart(ConjugateFamily):
         n_dimensions = x.shape[1]
         if self.nu is None or self.nu <= n_dimensions - 1:
             raise ValueError(f"NormalInverseWishart: nu is {self.nu}; with {n_dimensions} columns it must be above {n_dimensions - 1}")
-        factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
-        mean = numbers_of_columns("NormalInverseWishart: mean", self.mean, n_dimensions)
-        transform = linalg.solve_triangular(factor, np.eye(n_dimensions), lower=True).T
-        return {"x": in_units(x, mean, transform), "log_jacobian": -float(np.sum(np.log(np.diag(factor))))}
+        mean, (transform, log_jacobian) = numbers_of_columns("NormalInverseWishart: mean", self.mean, n_dimensions), self._basis(n_dimensions)
+        return {"x": in_units(x, mean, transform), "log_jacobian": log_jacobian}
+
+    def _basis(self, n_dimensions: int) -> tuple[Floats, float]:
+        if n_dimensions not in self._bases:
+            factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
+            self._bases[n_dimensions] = linalg.solve_triangular(factor, np.eye(n_dimensions), lower=True).T, -float(np.sum(np.log(np.diag(factor))))
+        return self._bases[n_dimensions]
+
+    @cached_property
+    def _bases(self) -> dict[int, tuple[Floats, float]]:
+        """By number of columns: they are asked for with every block of points."""
+        return {}
 
     def absorb_cost(self, encoded: dict[str, Any]) -> int:
         return int(4 + encoded["x"].shape[1] // 4)  # a factor is updated where a sweep only solves with it

@@ -29,6 +29,7 @@ from maitre.numerics.rng import RngState, beta, uniform
 from maitre.states.franchise import FranchiseState
 from maitre.states.mixture import first_empty
 
+_SHORT = np.iinfo(np.uint16).max
 _AHEAD = 3  # points: the row of counts for the word there is asked for when a new word is begun. To look for the next other word instead takes longer
 
 
@@ -48,7 +49,7 @@ def sweep_points(
     place: Ints,
     rng: Any,
 ) -> bool:
-    """These groups from the place[0]-th on, in the first of them points from place[1] on; false if slots run out, with `place` where to go on. rest[0] is β_*."""
+    """These groups from the place[0]-th on, in the first of them points from place[1] on; false if slots run out (or counts), with `place` where to go on. rest[0] is β_*."""
     n_slots = len(sizes)
     counts, scores, scratch = np.zeros(n_slots, dtype=np.int64), np.empty(n_slots), np.empty(n_slots)
     for g in range(place[0], len(groups)):
@@ -174,6 +175,9 @@ def sweep_words(
             counts[chosen] += 1
             s.total[chosen] += 1.0
             row[chosen] += np.float32(1.0)
+            if s.seen.itemsize == 2 and row[chosen] == _SHORT:  # as many as a short count can hold: there must be larger ones before it goes on
+                place[0], place[1] = g, i + 1
+                return False
             factors[chosen] = (counts[chosen] + group * weights[chosen]) / (mass + s.total[chosen])
             if chosen == free or alone:
                 if free >= 0 and sizes[free] == 0:

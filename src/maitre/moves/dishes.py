@@ -189,6 +189,8 @@ class Seats:
         list_members(self.tables, sizes, points, begin)
         made = accepted = 0
         while made < proposals:
+            if state.crowded:
+                state.widen()
             served = np.bincount(self.dishes, minlength=state.capacity)
             if np.count_nonzero(served == 0) < _TEMPORARY_SLOTS:
                 state.labels[:] = self.dishes[self.tables]

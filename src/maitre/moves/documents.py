@@ -230,7 +230,7 @@ def group_ranges(state: FranchiseState) -> list[tuple[int, int]]:
 def _draw_topics(state: FranchiseState, rng: RngState) -> tuple[Singles, Floats]:
     """Probabilities of words in every cluster, and by what to divide them."""
     s, n_ranges = state.statistics, min(_RANGES, state.statistics.n_words)
-    phi = np.empty_like(s.seen)
+    phi = np.empty(s.seen.shape, dtype=np.float32)
     streams, bounds = split(rng, n_ranges), np.linspace(0, s.n_words, n_ranges + 1).astype(np.int64)
 
     def draw(r: int) -> Floats:

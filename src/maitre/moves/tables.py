@@ -181,6 +181,7 @@ class Tables(FranchiseMove):
 
 def choose_tables(state: FranchiseState, seats: Seats, rng: Any) -> Seats:
     """A sweep of the franchise."""
+    state.widen()
     n = state.model.n
     first = np.repeat(state.starts[:-1], np.diff(state.starts))  # of each point's group
     offset = np.repeat(np.cumsum(seats.in_group) - seats.in_group, np.diff(state.starts))

@@ -49,7 +49,7 @@ from maitre.states.base import State, Variable
 
 T = TypeVar("T")
 _PACE = 1.0  # seconds between two checkpoints of a chain on disk, at least
-_MOST_WAITING = 2**25  # bytes of draws of a chain that wait in memory for the next checkpoint
+_MOST_WAITING = 2**24  # bytes of draws of a chain that wait in memory for the next checkpoint
 _SHARE = 60.0  # and so many times as long as writing one took: at most one or two per cent of the time
 
 
@@ -86,7 +86,10 @@ def _told(path: Path) -> Iterator[None]:
 
 def check_writable(path: Path, replacing: bool) -> None:
     """A `ValueError` before any work is done, if a run cannot be written to this folder."""
-    place = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    try:
+        place = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    except OSError as error:
+        raise ValueError(f"the folder {str(path)[:50]!r} … cannot be made ({error.strerror}): give another name") from None
     if not place.is_dir():
         raise ValueError(f"{str(place)!r} is a file; expected a folder: give another name")
     if not os.access(place, os.W_OK | os.X_OK):

@@ -11,6 +11,7 @@ Which tables the points of a group sit at (Teh et al. 2006) is drawn when it is 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,9 +25,10 @@ from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumb
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.base import Values, Variable
 from maitre.states.clusters import ClusterState
-from maitre.states.group_counts import cells_of_groups, cells_of_topics, fill_slots, first_places, log_urns, sizes_of
+from maitre.states.group_counts import cells_of_groups, cells_of_topics, fill_slots, first_places, largest_count, log_urns, sizes_of
 
 _SPARE_SLOTS = 8
+_SHORT = np.iinfo(np.uint16).max
 
 
 class FranchiseState(ClusterState):
@@ -40,7 +42,6 @@ class FranchiseState(ClusterState):
         """`starts` says where groups begin, if the model's data do not."""
         super().__init__(model, compiled, values)
         self.labels: Slots = canonical_slots_of(labels)
-        self._most: int | None = None
         self._log_joint: float | None = None
         self.starts: Ints = model.data.starts if starts is None else starts  # type: ignore[union-attr]
         self.n_groups = len(self.starts) - 1
@@ -117,7 +118,7 @@ class FranchiseState(ClusterState):
 
     def commit(self) -> None:
         """Slots in canonical order, as many as the number of clusters asks for; statistics and log joint from scratch."""
-        weights = self.variables()["weights"]
+        weights = self.beta[self.slots_in_order()]
         renumber(self.labels, self.capacity)
         self._build(weights)
 
@@ -131,18 +132,38 @@ class FranchiseState(ClusterState):
         """Empty slots; of words with short counts where these can hold them, since a sweep waits for little else than the memory they are in."""
         before = self._slots
         super().allocate(capacity)
-        if self._slots is not before and isinstance(self.family, Words) and self.compiled and self._commonest() <= np.iinfo(np.uint16).max:
+        if self._slots is not before and self._can_be_short():
             self.statistics = self.statistics._replace(seen=np.zeros(self.statistics.seen.shape, dtype=np.uint16))
 
-    def _commonest(self) -> int:
-        """How often the commonest word occurs."""
-        if self._most is None:
-            self._most = int(np.bincount(self.encoded["word"], minlength=1).max())
-        return self._most
+    def _can_be_short(self) -> bool:
+        """Whether short counts can hold those of the words in all clusters, and of any two clusters together."""
+        if not (isinstance(self.family, Words) and self.compiled):
+            return False
+        return len(self.common) == 0 or largest_count(self.encoded["word"], self.labels, self.common, int(self.labels.max()) + 1) < _SHORT // 2
+
+    @cached_property
+    def common(self) -> Ints:
+        """Words that occur too often for short counts, were they all in one cluster."""
+        return np.flatnonzero(np.bincount(self.encoded["word"]) > _SHORT) if isinstance(self.family, Words) else np.empty(0, dtype=np.int64)
+
+    def widen(self) -> None:
+        """Counts of words that can hold any number, if there are common ones."""
+        if len(self.common) and self.statistics.seen.itemsize == 2:
+            self.statistics = self.statistics._replace(seen=self.statistics.seen.astype(np.float32))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether short counts could not hold those of two clusters together."""
+        return len(self.common) > 0 and self.statistics.seen.itemsize == 2 and int(self.statistics.seen[self.common].max()) >= _SHORT // 2
 
     def _empty_slots(self, capacity: int) -> None:
         """Empty slots, and no others in memory at the same time: those of words take most of it, and serve again if there are as many."""
-        if self._slots is not None and self._slots[1] == capacity and isinstance(self.family, Words):
+        if (
+            self._slots is not None
+            and self._slots[1] == capacity
+            and isinstance(self.family, Words)
+            and (self.statistics.seen.itemsize == 2) == self._can_be_short()
+        ):
             self.statistics.seen.fill(0)
             self.statistics.total.fill(0.0)
         else:

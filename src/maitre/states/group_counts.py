@@ -83,6 +83,22 @@ def _list_clusters(labels: Slots, starts: Ints, capacity: int, cells: Ints, coun
             here[k] = 0
 
 
+def largest_count(words: Any, labels: Slots, some: Ints, n_clusters: int) -> int:
+    """How often one of some words is in a cluster, at most."""
+    row = np.full(int(words.max()) + 1, -1, dtype=np.int64)
+    row[some] = np.arange(len(some))
+    counts = np.zeros((len(some), n_clusters), dtype=np.int64)
+    _count_some(words, labels, row, counts)
+    return int(counts.max())
+
+
+@compiled
+def _count_some(words: Any, labels: Slots, row: Ints, counts: Ints) -> None:
+    for i in range(len(labels)):
+        if row[words[i]] >= 0:
+            counts[row[words[i]], labels[i]] += 1
+
+
 @compiled
 def sizes_of(labels: Slots, capacity: int) -> Ints:
     """How many points each slot has."""

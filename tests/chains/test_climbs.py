@@ -1,0 +1,52 @@
+"""Where chains of the default families start: cuts of trees."""
+
+import itertools
+
+import numpy as np
+from scipy.cluster import hierarchy
+
+from maitre.chains.climbs import _best_cut, cut
+from maitre.families.hierarchical import HierarchicalNormalInverseWishart, filled
+from maitre.model import Model
+from maitre.priors import DirichletProcess
+from maitre.states.mixture import MixtureState
+
+
+def cuts(tree, node, n):
+    """All ways to cut the branch below a node, as lists of clusters."""
+    if node < n:
+        return [[[node]]]
+    left, right = (cuts(tree, int(child), n) for child in tree[node - n, :2])
+    points = [point for cluster in left[0] + right[0] for point in cluster]
+    return [[points]] + [a + b for a, b in itertools.product(left, right)]
+
+
+def test_the_best_cut_of_a_tree_is_the_best_of_all():
+    x = np.concatenate([np.random.default_rng(3).normal(size=(5, 2)), np.random.default_rng(4).normal((4.0, 0.0), size=(4, 2))])
+    model = Model.of(x, HierarchicalNormalInverseWishart(0.0, 0.3, 6.0, 1.0, 1.0), DirichletProcess(1.0))
+    tree, n = hierarchy.linkage(x, "ward"), len(x)
+
+    def log_joint(clusters):
+        labels = np.zeros(n, dtype=int)
+        for number, points in enumerate(clusters):
+            labels[points] = number
+        return MixtureState(model, labels).log_joint
+
+    all_cuts = cuts(tree, 2 * n - 2, n)
+    found = MixtureState(model, _best_cut(MixtureState(model, np.zeros(n, dtype=int)), tree, n))
+    reached = [log_joint(clusters) for clusters in all_cuts]
+    assert found.log_joint == max(reached)
+    assert 1 < found.n_clusters < n
+    uppermost = MixtureState(model, _best_cut(found, tree, 3))
+    assert uppermost.log_joint == max(value for value, clusters in zip(reached, all_cuts, strict=True) if _coarser(clusters, cut(tree, 3)[1]))
+
+
+def _coarser(clusters, labels):
+    return all(len(clusters) <= 3 and set(np.flatnonzero(np.isin(labels, labels[points]))) == set(points) for points in clusters)
+
+
+def test_gaps_are_filled_from_the_nearest_row():
+    x = np.array([[0.0, 1.0], [5.0, 7.0], [4.8, np.nan], [np.nan, np.nan]])
+    np.testing.assert_array_equal(filled(x)[2], [4.8, 7.0])
+    assert np.isfinite(filled(x)).all()
+    assert np.isnan(x[2, 1])
