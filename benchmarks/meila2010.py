@@ -129,9 +129,10 @@ def sets(options):
 
 def samplers(options):
     replicates, iterations = (1, 10) if options.quick else (options.replicates, options.iterations)
-    figure = Figure(figsize=(11, 7.5), layout="constrained", facecolor="white")
+    shown_sets = list(SETS.items())[: 1 if options.quick else None]
+    figure = Figure(figsize=(5.5 * len(shown_sets), 4.0), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    for axes, (which, theta) in zip(figure.subplots(2, 2).ravel(), list(SETS.items())[: 1 if options.quick else None], strict=False):
+    for axes, (which, theta) in zip(figure.subplots(1, len(shown_sets), squeeze=False)[0], shown_sets, strict=True):
         for name, move in SAMPLERS.items():
             curves, seconds = [], []
             for replicate in range(replicates):
