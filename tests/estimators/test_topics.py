@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
 
 import maitre as mt
 
@@ -69,3 +70,16 @@ def test_new_documents_are_alike_and_probable(pipeline, texts):
 def test_counts_that_are_none_are_an_error(counts, message):
     with pytest.raises(ValueError, match=message):
         mt.HDPTopics(draws=2, burn_in=2).fit(counts)
+
+
+class Counted(mt.HDPTopics):
+    """With the tag that has scikit-learn's checks use whole numbers."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+
+def test_the_conventions_of_scikit_learn_are_kept():
+    check_estimator(Counted(draws=2, burn_in=2))
