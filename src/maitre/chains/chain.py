@@ -46,7 +46,7 @@ class Chain:
 def begin(model: Model, settings: Settings, number: int, moves: Composed, stop: Event | None = None) -> Chain:
     """A chain at its start."""
     moves = moves.afresh()
-    state = start(model, settings.init_of(number), stream(settings.seed, number), state_of(moves), stop, moves.shared[0].starts)
+    state = start(model, settings.init_of(number), stream(settings.seed, number), state_of(moves), stop, moves.shared[0].starts, number)
     return Chain(model, settings, number, moves, state)
 
 

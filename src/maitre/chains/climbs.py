@@ -36,11 +36,12 @@ _ROUGH = 0.05  # precision of hyper-parameters on the way, on the log scale
 _ROUND, _TINY = 1e-3, 1e-12  # of the largest variance, and at all: directions with less are not made round
 
 
-def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None) -> MixtureState:
-    """The best of several starts; of many points, some, by which the others are then seated."""
+def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None, number: int = 0) -> MixtureState:
+    """The best of several starts; of many points, some, by which the others are then seated. Another chain, by its `number`, does without the first ones, to begin elsewhere."""
     some = spread(model.n, ROWS)
     part = model if len(some) == model.n else _restricted(model, some)
     candidates = _candidates(part, stop)
+    candidates = candidates[min(number, len(candidates) - 1) :]
     best, most = candidates[0], 0.0  # gained by a climb so far
     for state in candidates[:_CLIMBED]:
         before = state.log_joint

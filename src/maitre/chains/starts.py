@@ -154,16 +154,18 @@ def seated(model: Model, labels: Any, rng: RngState, kind: type[State] | None = 
     return state
 
 
-def start(model: Model, init: Any, rng: RngState, kind: type[State] | None = None, stop: Event | None = None, starts: tuple[str, ...] = ()) -> State:
+def start(
+    model: Model, init: Any, rng: RngState, kind: type[State] | None = None, stop: Event | None = None, starts: tuple[str, ...] = (), number: int = 0
+) -> State:
     """The state a chain starts from; "auto" makes two sweeps from each of several starts and keeps the best, by log joint and entropy of the labels.
 
-    `starts` names them if the moves have a say; a single one needs no sweeps.
+    `starts` names them if the moves have a say; a single one needs no sweeps. `number` is that of the chain, where starts do not differ by chance alone.
     """
     kind = kind or state_for(model.prior)
     if not (isinstance(init, str) and init == "auto"):
         return seated(model, initial_labels(init, model, rng), rng, kind)
     if kind is MixtureState and model.in_memory and model.family.climbs():
-        return climbed(model, _sweep(model, kind), rng, stop)
+        return climbed(model, _sweep(model, kind), rng, stop, number)
     starts = starts or kind.STARTS
     sweep = _sweep(model, kind) if kind is state_for(model.prior) and len(starts) > 1 else None
     candidates: list[State] = []

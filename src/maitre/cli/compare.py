@@ -50,7 +50,7 @@ def compare(
 def labels_of(path: Path, column: str | None = None) -> Any:
     """One label per row, as text: of a run the partition it reports, of a file a column."""
     if path.is_dir() and (path / COMMIT).is_file():
-        return (load(path).point_estimate() + 1).astype(str)
+        return load(path).point_estimate().astype(str)
     if path.is_dir():
         raise ValueError(f"'{path}' is a folder and holds no run: give a run, or a file with a label per row")
     rows = as_data(read_table(path))

@@ -95,6 +95,10 @@ class Family(Parametrised, ABC):
         """About how many points can join a cluster one by one in the time that two clusters take to be merged."""
         return 1
 
+    def many_points(self, encoded: Any) -> int:
+        """From how many points on moves that redraw all of them at once win."""
+        return 50_000
+
     def tightened(self) -> Self | None:
         """The family with tighter clusters expected a priori (None if it knows no such thing): one of the places a chain may start from, because two clusters
         seated as one are hard to part later."""

@@ -23,7 +23,7 @@ from maitre.states.base import Values, Variable
 from maitre.states.clusters import HyperparameterState, derive_some, move_all, seat_all
 from maitre.states.regions import POINTS_READ, Piece, Regions, gather_all, granule_size
 
-MANY_POINTS = 50_000  # from which on moves that redraw all points at once win
+MANY_POINTS = 50_000  # from which on passes over all points are shared between threads
 _FOR_PARALLEL_MOVES = ("log_marginal", "merge", "n_parameters", "draw_parameters", "log_likelihood")
 _GRANULES_ON_DISK = 128
 _NUMBERS_ENCODED = 1 << 17  # of an array that is not copied, at once: they stay in the cache
@@ -84,7 +84,8 @@ class MixtureState(HyperparameterState):
         """The family's own choice; for many points under a Dirichlet process, if the family can, moves that redraw all points at once."""
         if not model.in_memory:
             return "parallel"
-        parallel = model.n >= MANY_POINTS and isinstance(model.prior, DirichletProcess) and supports(model.family.statistics, *_FOR_PARALLEL_MOVES)
+        many = model.n >= model.family.many_points(model.encoded)
+        parallel = many and isinstance(model.prior, DirichletProcess) and supports(model.family.statistics, *_FOR_PARALLEL_MOVES)
         return "parallel" if parallel else model.family.MOVES
 
     def variables(self) -> dict[str, Any]:

@@ -140,9 +140,6 @@ class RankingState(MixtureState):
         counted = {"cluster sizes": self.sizes[slots], "number of clusters": self.n_clusters, "sum of the sizes": self.sizes.sum()}
         return counted | {"prior weights": self.log_join[slots], self.ROWS[0]: self.rows[slots], "log joint": self.log_joint}
 
-    def set_family(self, values: dict[str, float]) -> None:
-        raise NotImplementedError("hyper-parameters of families of rankings are fixed")
-
 
 class OrderingState(RankingState):
     """Labels of voters, and an ordering of the items for every cluster: generalized Mallows models."""
