@@ -74,9 +74,9 @@ class Stopping(run_module.Clock):
         return self.asked % Stopping.after == 0
 
 
-def _never_in_a_start(stop, clock):
+def _begin(model, settings, number, moves, stop=None):
     """A start asks the clock, too; only iterations count here."""
-    return stop
+    return chain_module.begin(model, settings, number, moves)
 
 
 @contextmanager
@@ -91,18 +91,18 @@ def stopping(monkeypatch, after):
 
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "Clock", Clock)
-        patch.setattr(run_module, "Over", _never_in_a_start)
+        patch.setattr(run_module, "begin", _begin)
         yield
 
 
 def stopped_run(folder, after, **options):
     """A run of which each chain is stopped after so many iterations."""
-    usual, Stopping.after = (run_module.Clock, run_module.Over), after
-    run_module.Clock, run_module.Over = Stopping, _never_in_a_start
+    usual, Stopping.after = (run_module.Clock, run_module.begin), after
+    run_module.Clock, run_module.begin = Stopping, _begin
     try:
         mt.sample(**({"data": X, "store": folder, "threads": 1} | SHAPE | options))
     finally:
-        run_module.Clock, run_module.Over = usual
+        run_module.Clock, run_module.begin = usual
 
 
 def short_commits():
