@@ -13,6 +13,7 @@ import numpy as np
 from maitre.data.files import replacing
 from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.posterior import Posterior
+from maitre.posterior.rankings import RankingPosterior
 from maitre.reports.picture import paint_summary, shortened
 
 MAX_ROWS = 100
@@ -36,10 +37,9 @@ def report(posterior: Posterior, path: str | os.PathLike[str], title: str | None
         import jinja2
     except ImportError as error:
         raise ValueError(f"a report needs {error.name}: pip install 'maitre[report]'") from None
-    if isinstance(posterior, GroupPosterior):
-        raise ValueError(
-            "a report shows points and their clusters; what was sampled here are groups: 'maitre topics' and 'maitre resume' write their tables and picture"
-        )
+    other = next((word for kind, word in ((GroupPosterior, "topics"), (RankingPosterior, "rankings")) if isinstance(posterior, kind)), None)
+    if other is not None:
+        raise ValueError(f"a report shows points in space; these are {other}: 'maitre {other}' and 'maitre resume' write their tables and picture")
     if posterior.model.data is None:
         raise ValueError("the posterior has no data to show: load it with data=")
     values = places_of(posterior) if values is None else values
