@@ -144,7 +144,7 @@ def test_geweke(n_dimensions, wrong):
         for move in moves:
             move.step(state, rng)
 
-    found = geweke(model, step, 500 if wrong else 8000)
+    found = geweke(model, step, 2000 if wrong else 8000)
     assert (max(map(abs, found.values())) < 4.0) != wrong, found
 
 

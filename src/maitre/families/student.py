@@ -343,16 +343,25 @@ class HierarchicalStudent(HierarchicalNormalInverseWishart):
 
     def arrays_redrawn(self, s: Any, slots: Ints, labels: Any, encoded: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         """W as in the Gaussian family, and every point's weight given its cluster's parameters, which are drawn for the purpose."""
+        drawn = self.weights_given(self.squared_distances(s, slots, labels, rng), float(self.tails), s.x.shape[1], rng)  # type: ignore[arg-type]
+        return super().arrays_redrawn(s, slots, labels, encoded, rng) | {"weights": drawn}
+
+    def squared_distances(self, s: Any, slots: Ints, labels: Any, rng: np.random.Generator) -> Floats:
+        """(x_i − μ)ᵀΣ⁻¹(x_i − μ) of every point, with parameters drawn for its cluster."""
         factors = np.tril(s.factor[:, :, slots].transpose(2, 0, 1))
         roots = np.linalg.inv(factors).transpose(0, 2, 1) @ wishart_root(s.nu + s.n[slots], s.x.shape[1], rng)
-        weights, n_dimensions = np.empty(len(s.x)), s.x.shape[1]
-        half = 0.5 * float(self.tails)  # type: ignore[arg-type]
+        distances = np.empty(len(s.x))
         for k, root in zip(slots, roots, strict=True):
             kappa, members = s.kappa + s.total[k], np.flatnonzero(labels == k)
-            mean = s.total[k] * s.mean[k] / kappa + np.linalg.solve(root.T, rng.standard_normal(n_dimensions)) / math.sqrt(kappa)
-            distances = (((s.x[members] - mean) @ root) ** 2).sum(axis=1)
-            weights[members] = rng.standard_gamma(half + 0.5 * n_dimensions, len(members)) / (half + 0.5 * distances)
-        return super().arrays_redrawn(s, slots, labels, encoded, rng) | {"weights": np.maximum(weights, np.finfo(float).tiny)}
+            mean = s.total[k] * s.mean[k] / kappa + np.linalg.solve(root.T, rng.standard_normal(s.x.shape[1])) / math.sqrt(kappa)
+            distances[members] = (((s.x[members] - mean) @ root) ** 2).sum(axis=1)
+        return distances
+
+    @staticmethod
+    def weights_given(distances: Floats, tails: float, n_dimensions: int, rng: np.random.Generator) -> Floats:
+        """u ~ Gamma((ω+D)/2, (ω + d²)/2)."""
+        drawn = rng.standard_gamma(0.5 * (tails + n_dimensions), len(distances)) / (0.5 * (tails + distances))
+        return np.maximum(drawn, np.finfo(float).tiny)
 
     def log_likelihood_of_clusters(self, s: Any, slots: Ints, name: str) -> Callable[[float], float]:
         if name != "tails":

@@ -49,7 +49,7 @@ def slice_step(log_density: Callable[[float], float], x: float, rng: RngState, w
         left, right = (proposal, right) if proposal < x else (left, proposal)
 
 
-def _slice_hyperparameter(log_target: Callable[[float], float], value: float, prior: Hyperprior, rng: RngState, lowest: float = 0.0) -> tuple[float, int]:
+def slice_hyperparameter(log_target: Callable[[float], float], value: float, prior: Hyperprior, rng: RngState, lowest: float = 0.0) -> tuple[float, int]:
     """A slice update of a hyper-parameter on the scale of its prior, which is cut off below `lowest`."""
 
     def log_density(real: float) -> float:
@@ -75,7 +75,7 @@ class PriorHyperparameters(Move):
             if isinstance(state.prior, DirichletProcess) and isinstance(hyperprior, Gamma):
                 value, count = draw_concentration(value, state.model.n, state.n_clusters, hyperprior, rng), 1
             else:
-                value, count = _slice_hyperparameter(lambda v, name=name: state.log_prior_at({name: v}), value, hyperprior, rng)  # type: ignore[misc]
+                value, count = slice_hyperparameter(lambda v, name=name: state.log_prior_at({name: v}), value, hyperprior, rng)  # type: ignore[misc]
             state.set_prior({name: value})
             evaluations += count
         return Report(evaluations)
@@ -102,7 +102,7 @@ class FamilyHyperparameters(Move):
             target = family.log_likelihood_of_clusters(statistics, slots, name)
             if target is None:
                 target = lambda v, name=name, drawn=drawn: state.log_likelihood_at(drawn | {name: v})  # type: ignore[misc]  # noqa: E731
-            drawn[name], count = _slice_hyperparameter(target, float(getattr(state.family, name)), hyperprior, rng, family.lowest(name))
+            drawn[name], count = slice_hyperparameter(target, float(getattr(state.family, name)), hyperprior, rng, family.lowest(name))
             statistics = family.with_values(statistics, {name: drawn[name]})
             evaluations += count * state.n_clusters
         if drawn:

@@ -6,6 +6,9 @@ point is taken out, a new weight u' is proposed by a random walk on the log scal
     r = Z(u') p(u') u' / (Z(u) p(u) u),
 
 and the seat is then drawn given the weight that is kept. Both are Gibbs or Metropolis–Hastings updates of the pair, so the target is left invariant.
+
+Degrees of freedom ω that are sampled hardly move given all weights. So parameters are drawn for every cluster, ω given these with the weights summed out (points are then
+Student t distributed), and the weights given both; then the parameters are forgotten.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ import numpy as np
 
 from maitre.families.statistics import add, clear, log_predictive_all, refresh, remove
 from maitre.moves.base import Move, Report
+from maitre.moves.hyper import generator_of, slice_hyperparameter
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
+from maitre.numerics.distributions import Hyperprior
 from maitre.numerics.draw import draw_event, draw_log, shuffle
 from maitre.numerics.rng import RngState, normal
 from maitre.states.mixture import MixtureState, first_empty
@@ -113,5 +118,22 @@ class Reweigh(Move):
             state.make_room()
             start = stopped
         state.changes += n
-        state.log_joint = state.compute_log_joint()
+        prior = state.model.family.hyperpriors().get("tails")
+        if prior is None:
+            state.log_joint = state.compute_log_joint()
+        else:
+            _redraw_tails(state, prior, rng)
         return Report(operations, n, accepted)
+
+
+def _redraw_tails(state: Any, prior: Hyperprior, rng: RngState) -> None:
+    """Degrees of freedom and all weights, given parameters drawn for the purpose."""
+    family, s, generator = state.family, state.statistics, generator_of(rng)
+    distances, n_dimensions = family.squared_distances(s, np.flatnonzero(state.sizes), state.labels, generator), s.x.shape[1]
+
+    def log_likelihood(tails: float) -> float:
+        constant = math.lgamma(0.5 * (tails + n_dimensions)) - math.lgamma(0.5 * tails) - 0.5 * n_dimensions * math.log(tails)
+        return len(distances) * constant - 0.5 * (tails + n_dimensions) * float(np.log1p(distances / tails).sum())
+
+    tails, _ = slice_hyperparameter(log_likelihood, float(family.tails), prior, rng, family.lowest("tails"))
+    state.set_family({"tails": tails, "weights": family.weights_given(distances, tails, n_dimensions, generator)})
