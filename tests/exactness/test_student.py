@@ -124,6 +124,22 @@ def test_the_partition_has_the_law_with_the_weights_integrated_out(move):
     assert distance < 2.0 * expected, (distance, expected)
 
 
+class _OtherTails(Reweigh):
+    """A wrong ratio: the weights' prior in it is another one."""
+
+    def step(self, state, rng):
+        family, state.family = state.family, state.family.at({"tails": 40.0})
+        report = super().step(state, rng)
+        state.family = family
+        state.log_joint = state.compute_log_joint()
+        return report
+
+
+def test_a_wrong_ratio_of_weights_is_found():
+    distance, expected = compare_with_enumeration(enumerated(), drawn(_OtherTails(), 6000))
+    assert distance > 3.0 * expected, (distance, expected)
+
+
 def test_weights_without_their_points_are_found():
     exact = enumerated()
     distance, expected = compare_with_enumeration(exact, drawn(_WithoutDistances(), 3000))
