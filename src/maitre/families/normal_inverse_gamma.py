@@ -6,7 +6,9 @@ With n points of mean x̄ and scatter M = Σ(x − x̄)²:
     p(x | x_c) = Γ(a_n + ½)/Γ(a_n) · (2πB)^−½ · (1 + (x − m_n)²/(2B))^−(a_n + ½),   B = b_n (κ_n + 1)/κ_n.
 
 Points are centred at m0 and divided by √b0, so that m0 = 0 and b0 = `scale` inside. Missing values are skipped: they add nothing to their dimension.
-With complete data the exponent is the same in all dimensions, and the logarithm is taken of products of sixteen factors.
+With complete data the exponent is the same in all dimensions, and the logarithm is taken of products of sixteen factors. All are at least 1: what is left of a predictive
+after some dimensions bounds it from above. Without one of its points x a cluster has b_n − κ_n (x − m_n)²/(2 (κ_n − 1)) in place of b_n, so the predictive of x without x takes
+one such product, too.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ import numpy.typing as npt
 from maitre.data.validation import column_means, column_variances, dense_matrix, row_blocks, within_range
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SLOTS, Points
-from maitre.families.statistics import add, gather, log_predictive, log_predictive_raw, refresh
+from maitre.families.statistics import add, gather, log_predictive, log_predictive_above, log_predictive_raw, refresh
 from maitre.numerics.arguments import numbers_of_columns
-from maitre.numerics.arrays import Floats, Ints, accumulate, fetch, fetch_at, fill_rows, padded, prefetch_row
+from maitre.numerics.arrays import Floats, Ints, accumulate, fetch, fetch_at, fill_rows, highest_of, padded, prefetch_row
 from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter
 from maitre.numerics.elementary import digamma, fast_lgamma, fast_log
@@ -31,6 +33,7 @@ from maitre.numerics.rng import log_gamma_variate, normal
 
 _LOG_TWO_PI = math.log(2.0 * math.pi)
 _FAR = 1e6  # in units of √b0: beyond, one logarithm per dimension
+_OWN_SHARE = 0.05  # of b_n that others must have left for a point to be taken out of it without cancellation
 
 
 class NormalInverseGammaStatistics(NamedTuple):
@@ -38,8 +41,9 @@ class NormalInverseGammaStatistics(NamedTuple):
 
     x: Annotated[Floats, POINTS]  # (n, D), centred and scaled; 0 where missing
     observed: Annotated[npt.NDArray[np.uint8], Points(absent=1)]  # (n, D), or (0, D) if nothing is missing
-    far: Annotated[npt.NDArray[np.uint8], POINTS]  # (n,): some value is so far out that products of factors may overflow
+    far: Annotated[npt.NDArray[np.uint8], Points(absent=0)]  # (n,): some value is so far out that products of factors may overflow; (0,) if none is
     log_scale: Floats  # (D,): ½ log b0
+    log_scale_sum: float
     kappa: float
     shape: float
     scale: float
@@ -52,6 +56,7 @@ class NormalInverseGammaStatistics(NamedTuple):
     constants: Annotated[Floats, CACHE]  # (C, D)
     exponent: Annotated[Floats, CACHE]  # (C,): a_n + ½ in all dimensions, if nothing is missing
     constant: Annotated[Floats, CACHE]  # (C,): the sum of the constants
+    own_constant: Annotated[Floats, CACHE]  # (C,): the same for one of the slot's own points, if it has three or more
 
     def clear(s, k: int) -> None:
         for d in range(len(s.log_scale)):
@@ -99,12 +104,13 @@ class NormalInverseGammaStatistics(NamedTuple):
                 s.counts[k, d] = n
 
     def refresh(s, k: int) -> None:
-        total, gammas = 0.0, 0.0
+        total, gammas, lower, upper = 0.0, 0.0, 0.0, 0.0
         for d in range(len(s.log_scale)):
             n = s.counts[k, d]
             kappa, a = s.kappa + n, s.shape + 0.5 * n
             if d == 0 or n != s.counts[k, d - 1]:
-                gammas = math.lgamma(a + 0.5) - math.lgamma(a) - 0.5 * math.log(math.pi)
+                lower, upper = math.lgamma(a), math.lgamma(a + 0.5)
+                gammas = upper - lower - 0.5 * math.log(math.pi)
             center = n * s.mean[k, d] / kappa
             b = s.scale + 0.5 * s.scatter[k, d] + 0.5 * s.kappa * n * s.mean[k, d] ** 2 / kappa
             spread = 2.0 * b * (kappa + 1.0) / kappa
@@ -117,6 +123,10 @@ class NormalInverseGammaStatistics(NamedTuple):
             total += constant
         s.constant[k] = total
         s.exponent[k] = s.power[k, 0]
+        kappa, n = s.kappa + s.counts[k, 0], s.counts[k, 0]
+        if n > 2.0:
+            gammas = 2.0 * lower - upper - math.lgamma(s.shape + 0.5 * n - 0.5)
+            s.own_constant[k] = total + len(s.log_scale) * (gammas + 0.5 * math.log1p(-1.0 / (kappa * kappa)))
 
     def log_marginal(s, k: int) -> float:
         value = 0.0
@@ -139,24 +149,31 @@ class NormalInverseGammaStatistics(NamedTuple):
         return value
 
     def log_predictive_without(s, k: int, i: int) -> float:
-        return _complete_without(s, k, i) if len(s.observed) == 0 else _observed_without(s, k, i)
+        if len(s.observed) == 0 and s.counts[k, 0] > 2.0 and (len(s.far) == 0 or not s.far[i]):
+            value = _complete_without(s, k, i)
+            if value < np.inf:
+                return value  # type: ignore[no-any-return]
+        return _each_without(s, k, i)
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
-        if len(s.observed) == 0 and not s.far[i]:
-            _complete_all(s.x, s.slope, s.shift, s.exponent, s.constant, i, n_slots, out)
+        log_predictive_above(s, i, n_slots, -np.inf, out)
+
+    def log_predictive_above(s, i: int, n_slots: int, floor: float, out: Floats) -> None:
+        if len(s.observed) == 0 and (len(s.far) == 0 or not s.far[i]):
+            _complete_above(s.x, s.slope, s.shift, s.exponent, s.constant, i, n_slots, floor, out)
         else:
             for k in range(n_slots):
                 out[k] += log_predictive(s, k, i)
 
     def log_predictive_raw(s, k: int, i: int) -> float:
-        if len(s.observed) == 0:
-            return _complete_raw(s, k, i)
+        if _plain(s):
+            return _plain_raw(s, k, i)
         refresh(s, k)
         return log_predictive(s, k, i)  # type: ignore[no-any-return]
 
     def absorb(s, k: int, i: int) -> float:
-        if len(s.observed) == 0:
-            return _complete_absorb(s, k, i)
+        if _plain(s):
+            return _plain_absorb(s, k, i)
         value = log_predictive_raw(s, k, i)
         add(s, k, i)
         return value  # type: ignore[no-any-return]
@@ -330,6 +347,12 @@ def _log_peak(s: Any, d: int, n: float, b: float) -> float:
 
 
 @compiled
+def _plain(s: Any) -> bool:
+    """Whether no value is missing, and none so far out that products may overflow."""
+    return len(s.observed) == 0 and len(s.far) == 0
+
+
+@compiled
 def _four_values(x: Floats, i: int, d: int) -> tuple[float, float, float, float]:
     """Four values of a point from dimension d on; beyond the last dimension 0, where slope and shift are 0 too and the factor is 1."""
     left = x.shape[1] - d
@@ -352,8 +375,11 @@ def _four_factors(slope: Floats, shift: Floats, x: tuple[float, float, float, fl
 
 
 @compiled
-def _complete_all(values: Floats, slope: Floats, shift: Floats, exponent: Floats, constant: Floats, i: int, n_slots: int, out: Floats) -> None:
-    """out[k] += log p(x_i | x_k): one logarithm for the product of sixteen dimensions' factors, and one for what is left at the end."""
+def _complete_above(
+    values: Floats, slope: Floats, shift: Floats, exponent: Floats, constant: Floats, i: int, n_slots: int, floor: float, out: Floats
+) -> None:
+    """out[k] += log p(x_i | x_k), or, once all are below the floor, what bounds it from above: one logarithm for the product of sixteen dimensions' factors, and one for
+    what is left at the end."""
     n_padded = slope.shape[0]
     for k in range(n_slots):
         accumulate(out, k, fetch_at(constant, k))
@@ -363,6 +389,8 @@ def _complete_all(values: Floats, slope: Floats, shift: Floats, exponent: Floats
             low = _four_factors(slope, shift, x, d, k) * _four_factors(slope, shift, y, d + 4, k)
             high = _four_factors(slope, shift, z, d + 8, k) * _four_factors(slope, shift, w, d + 12, k)
             accumulate(out, k, -fetch_at(exponent, k) * fast_log(low * high))
+        if highest_of(out, n_slots) < floor:
+            return
     d, left = n_padded // 16 * 16, n_padded % 16
     if left == 4:
         x = _four_values(values, i, d)
@@ -381,77 +409,97 @@ def _complete_all(values: Floats, slope: Floats, shift: Floats, exponent: Floats
 
 @compiled
 def _complete_without(s: Any, k: int, i: int) -> float:
-    """The predictive without point i when no value is missing: counts are equal in all dimensions, so the loop has no branch and no gamma function."""
-    n_dimensions = len(s.log_scale)
+    """The predictive without point i of a cluster of three or more when no value is missing; infinite where the point makes up most of some b_n, so that what the others
+    have left of it would be a difference of nearly equal numbers."""
     n = s.counts[k, 0] - 1.0
-    kappa, a = s.kappa + n, s.shape + 0.5 * n
-    keep, inverse = (1.0, 1.0 / n) if n > 0.0 else (0.0, 0.0)
-    spread_out = 1.0 if n > 1.0 else 0.0
-    shrink, widen = n / kappa, 2.0 * (kappa + 1.0) / kappa
-    pull = 0.5 * s.kappa * n / kappa
-    logs, powers, jacobian = 0.0, 0.0, 0.0
-    for d in range(n_dimensions):
-        x = s.x[i, d]
-        gap = x - s.mean[k, d]
-        mean = keep * (s.mean[k, d] - gap * inverse)
-        scatter = spread_out * max(0.0, s.scatter[k, d] - gap * (x - mean))
-        spread = widen * (s.scale + 0.5 * scatter + pull * mean * mean)
-        residual = x - shrink * mean
-        logs += fast_log(spread)
-        powers += fast_log(1.0 + residual * residual / spread)
-        jacobian += s.log_scale[d]
-    gammas = math.lgamma(a + 0.5) - math.lgamma(a) - 0.5 * math.log(math.pi)
-    return n_dimensions * gammas - 0.5 * logs - (a + 0.5) * powers - jacobian
+    kappa, n_padded = s.kappa + n, s.slope.shape[0]
+    widen = (kappa + 2.0) / kappa
+    logs, product, least = 0.0, 1.0, 1.0
+    for d in range(0, n_padded, 4):
+        x = _four_values(s.x, i, d)
+        u0 = x[0] * fetch(s.slope, d, k) + fetch(s.shift, d, k)
+        u1 = x[1] * fetch(s.slope, d + 1, k) + fetch(s.shift, d + 1, k)
+        u2 = x[2] * fetch(s.slope, d + 2, k) + fetch(s.shift, d + 2, k)
+        u3 = x[3] * fetch(s.slope, d + 3, k) + fetch(s.shift, d + 3, k)
+        low, high = (1.0 - widen * u0 * u0) * (1.0 - widen * u1 * u1), (1.0 - widen * u2 * u2) * (1.0 - widen * u3 * u3)
+        least = min(least, min(low, high))
+        product *= low * high
+        if d % 16 == 12:
+            logs += fast_log(product)
+            product = 1.0
+    return s.own_constant[k] + (s.shape + 0.5 * n) * (logs + fast_log(product)) if least > _OWN_SHARE else np.inf
 
 
 @compiled
-def _complete_raw(s: Any, k: int, i: int) -> float:
-    """The predictive when no value is missing, from the raw statistics."""
-    n_dimensions = len(s.log_scale)
-    n = s.counts[k, 0]
+def _spread(s: Any, k: int, i: int, d: int, shrink: float, widen: float, pull: float) -> tuple[float, float]:
+    """2B and 2B + (x − m_n)² in one dimension, from the raw statistics."""
+    mean = fetch(s.mean, k, d)
+    spread = widen * (s.scale + 0.5 * fetch(s.scatter, k, d) + pull * mean * mean)
+    residual = fetch(s.x, i, d) - shrink * mean
+    return spread, spread + residual * residual
+
+
+@compiled
+def _plain_raw(s: Any, k: int, i: int) -> float:
+    """The predictive from the raw statistics when no value is missing or far out: logarithms of products of four dimensions, a quarter of all apart."""
+    n_dimensions, n = len(s.log_scale), s.counts[k, 0]
     kappa, a = s.kappa + n, s.shape + 0.5 * n
     shrink, widen, pull = n / kappa, 2.0 * (kappa + 1.0) / kappa, 0.5 * s.kappa * n / kappa
-    logs, powers, jacobian = 0.0, 0.0, 0.0
-    for d in range(n_dimensions):
-        mean = s.mean[k, d]
-        spread = widen * (s.scale + 0.5 * s.scatter[k, d] + pull * mean * mean)
-        residual = s.x[i, d] - shrink * mean
-        logs += fast_log(spread)
-        powers += fast_log(1.0 + residual * residual / spread)
-        jacobian += s.log_scale[d]
+    quarter = n_dimensions // 4
+    logs, powers = 0.0, 0.0
+    for d in range(quarter):
+        p, q = _spread(s, k, i, d, shrink, widen, pull), _spread(s, k, i, quarter + d, shrink, widen, pull)
+        r, t = _spread(s, k, i, 2 * quarter + d, shrink, widen, pull), _spread(s, k, i, 3 * quarter + d, shrink, widen, pull)
+        below, above = (p[0] * q[0]) * (r[0] * t[0]), (p[1] * q[1]) * (r[1] * t[1])
+        logs += fast_log(below)
+        powers += fast_log(above / below)
+    for d in range(4 * quarter, n_dimensions):
+        p = _spread(s, k, i, d, shrink, widen, pull)
+        logs += fast_log(p[0])
+        powers += fast_log(p[1] / p[0])
     gammas = fast_lgamma(a + 0.5) - fast_lgamma(a) - 0.5 * math.log(math.pi)
-    return n_dimensions * gammas - 0.5 * logs - (a + 0.5) * powers - jacobian
+    return n_dimensions * gammas - 0.5 * logs - (a + 0.5) * powers - s.log_scale_sum
 
 
 @compiled
-def _complete_absorb(s: Any, k: int, i: int) -> float:
+def _b_with(s: Any, k: int, i: int, d: int, inverse: float, grow: float, pull: float) -> float:
+    """b_n in one dimension, point i included."""
+    before = fetch(s.mean, k, d)
+    gap = fetch(s.x, i, d) - before
+    mean = before + gap * inverse
+    return s.scale + 0.5 * (fetch(s.scatter, k, d) + grow * gap * gap) + pull * mean * mean
+
+
+@compiled
+def _plain_absorb(s: Any, k: int, i: int) -> float:
     """The predictive is a ratio of powers of b_n and b_n+1, whose logarithms are summed over the dimensions; the last sum is kept in `constant`."""
-    n_dimensions = len(s.log_scale)
-    n = s.counts[k, 0]
+    n_dimensions, n = len(s.log_scale), s.counts[k, 0]
     kappa, a = s.kappa + n, s.shape + 0.5 * n
     before = s.constant[k] if n > 0.0 else n_dimensions * math.log(s.scale)
-    inverse, pull = 1.0 / (n + 1.0), 0.5 * s.kappa * (n + 1.0) / (kappa + 1.0)
-    after, jacobian = 0.0, 0.0
+    inverse, grow, pull = 1.0 / (n + 1.0), n / (n + 1.0), 0.5 * s.kappa * (n + 1.0) / (kappa + 1.0)
+    quarter, after = n_dimensions // 4, 0.0
+    for d in range(quarter):
+        p, q = _b_with(s, k, i, d, inverse, grow, pull), _b_with(s, k, i, quarter + d, inverse, grow, pull)
+        r, t = _b_with(s, k, i, 2 * quarter + d, inverse, grow, pull), _b_with(s, k, i, 3 * quarter + d, inverse, grow, pull)
+        after += fast_log((p * q) * (r * t))
+    for d in range(4 * quarter, n_dimensions):
+        after += fast_log(_b_with(s, k, i, d, inverse, grow, pull))
     for d in range(n_dimensions):
-        gap = s.x[i, d] - s.mean[k, d]
-        mean = s.mean[k, d] + gap * inverse
-        scatter = s.scatter[k, d] + gap * (s.x[i, d] - mean)
-        after += fast_log(s.scale + 0.5 * scatter + pull * mean * mean)
-        s.mean[k, d] = mean
-        s.scatter[k, d] = scatter
+        gap = fetch(s.x, i, d) - s.mean[k, d]
+        s.mean[k, d] += gap * inverse
+        s.scatter[k, d] += grow * gap * gap
         s.counts[k, d] = n + 1.0
-        jacobian += s.log_scale[d]
     s.constant[k] = after
     gammas = fast_lgamma(a + 0.5) - fast_lgamma(a) - 0.5 * (_LOG_TWO_PI + fast_log((kappa + 1.0) / kappa))
-    return n_dimensions * gammas + a * before - (a + 0.5) * after - jacobian
+    return n_dimensions * gammas + a * before - (a + 0.5) * after - s.log_scale_sum
 
 
 @compiled
-def _observed_without(s: Any, k: int, i: int) -> float:
-    """The predictive without point i, over the dimensions in which it is observed."""
-    value = 0.0
+def _each_without(s: Any, k: int, i: int) -> float:
+    """The predictive without point i, dimension by dimension, over those in which it is observed."""
+    complete, value = len(s.observed) == 0, 0.0
     for d in range(len(s.log_scale)):
-        if s.observed[i, d]:
+        if complete or s.observed[i, d]:
             x, n = s.x[i, d], s.counts[k, d] - 1.0
             kappa, a = s.kappa + n, s.shape + 0.5 * n
             gap = x - s.mean[k, d]
@@ -510,7 +558,8 @@ class NormalInverseGamma(ConjugateFamily):
                 block[missing] = 0.0
             z[rows] = within_range(block)
             far[rows] = np.abs(block).max(axis=1) > _FAR
-        return {"x": z, "observed": observed, "far": far, "log_scale": 0.5 * np.log(rate)}
+        log_scale = 0.5 * np.log(rate)
+        return {"x": z, "observed": observed, "far": far if far.any() else far[:0], "log_scale": log_scale, "log_scale_sum": float(log_scale.sum())}
 
     def climbs(self) -> bool:
         return True
@@ -523,7 +572,7 @@ class NormalInverseGamma(ConjugateFamily):
         raw = {name: np.zeros((slots, n_dimensions)) for name in ("counts", "mean", "scatter")}
         lines = {name: np.zeros(((n_dimensions + 3) // 4 * 4, slots)) for name in ("slope", "shift")}
         tables = {name: np.zeros((slots, n_dimensions)) for name in ("power", "constants")}
-        sums = {name: np.zeros(slots) for name in ("exponent", "constant")}
+        sums = {name: np.zeros(slots) for name in ("exponent", "constant", "own_constant")}
         values: dict[str, Any] = {"kappa": float(self.kappa), "shape": float(self.shape), "scale": float(self.scale)}  # type: ignore[arg-type]
         return NormalInverseGammaStatistics(**encoded, **values, **raw, **lines, **tables, **sums)
 

@@ -15,6 +15,7 @@ from maitre.families.statistics import (
     add,
     clear,
     log_predictive,
+    log_predictive_above,
     log_predictive_all,
     log_predictive_four,
     log_predictive_without,
@@ -27,7 +28,7 @@ from maitre.moves.base import Move, Report
 from maitre.numerics.arguments import one_of
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
-from maitre.numerics.draw import draw_log, shuffle
+from maitre.numerics.draw import draw_log, negligible, shuffle
 from maitre.numerics.elementary import EXP_UNDERFLOW, fast_exp
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, first_empty
@@ -63,6 +64,7 @@ def reseat(
     n_clusters, n_slots, free = occupancy[0], occupancy[1], occupancy[2]
     change, evaluations, moved = 0.0, 0, 0
     stopped = len(order)
+    slack = negligible(rng)
     calm, ahead = 0, 4  # points since the last move; how many of the four points scored together are used up
     for t in range(start, len(order)):
         i = order[t]
@@ -79,6 +81,10 @@ def reseat(
             break
         others = n_clusters - 1 if alone else n_clusters
         log_new = log_w[1] + log_v[others + 1] - log_v[others]
+        stay = -np.inf
+        if own >= 0:
+            m = sizes[own]
+            stay = (log_new if alone else log_w[m] - log_w[m - 1]) + log_predictive_without(s, own, i)
         if ahead < 4:
             for k in range(n_slots):
                 weights[k] = log_join[k] + scores[ahead, k]
@@ -90,11 +96,11 @@ def reseat(
                 weights[k] = log_join[k]
             if not alone:
                 weights[free] = log_new
-            log_predictive_all(s, i, n_slots, weights)
+            if own >= 0:
+                weights[own] = -np.inf
+            log_predictive_above(s, i, n_slots, stay - slack, weights)
         if own >= 0:
-            m = sizes[own]
-            prior = log_new if alone else log_w[m] - log_w[m - 1]
-            weights[own] = prior + log_predictive_without(s, own, i)
+            weights[own] = stay
         chosen = draw_log(weights, n_slots, scratch, rng)
         evaluations += n_slots
         if chosen < 0:

@@ -98,6 +98,11 @@ def accumulate(out: Floats, k: int, value: float) -> None:
     out[k] += value
 
 
+def highest_of(vector: Floats, n: int) -> float:
+    """The largest of the first n numbers."""
+    return float(vector[:n].max())
+
+
 def accumulate_row(out: Floats, row: int, k: int, value: float) -> None:
     """out[row, k] += value."""
     out[row, k] += value
@@ -116,6 +121,14 @@ def _compiled_fetch_at(vector: Any, i: int) -> Any:
 @compiled_form_of(accumulate)
 def _compiled_accumulate(out: Floats, k: int, value: float) -> None:
     _add_at(out, 0, k, value)
+
+
+@compiled_form_of(highest_of)
+def _compiled_highest_of(vector: Floats, n: int) -> float:
+    highest = vector[0]
+    for k in range(1, n):
+        highest = max(highest, vector[k])
+    return highest
 
 
 @compiled_form_of(accumulate_row)

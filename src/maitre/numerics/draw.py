@@ -21,6 +21,7 @@ from maitre.numerics.elementary import fast_exp, is_finite
 from maitre.numerics.rng import RngState, next_bits, uniform
 
 _BLOCK = 16
+_NEGLIGIBLE = 45.0
 
 
 class Branching(ABC):
@@ -49,6 +50,11 @@ def draw_log(log_weights: Floats, n: int, scratch: Floats, rng: Any) -> int:
     if isinstance(rng, Tempered):
         return int(_draw_tempered(log_weights, n, scratch, rng))
     return int(_draw_log(log_weights, n, scratch, rng))
+
+
+def negligible(rng: Any) -> float:
+    """How many nats below the best a choice lies that `draw_log` need not be told of: 53 binary digits of a uniform number do not reach it."""
+    return _NEGLIGIBLE / min(1.0, rng.power) if isinstance(rng, Tempered) else _NEGLIGIBLE
 
 
 def draw_below(n: int, rng: Any) -> int:
@@ -127,6 +133,11 @@ def _draw_tempered(log_weights: Floats, n: int, scratch: Floats, tempered: Any) 
 def _choose_form(log_weights: Any, n: Any, scratch: Any, rng: Any) -> Any:
     form: Any = _draw_tempered if isinstance(rng, types.NamedTuple) else _draw_log
     return form.py_func
+
+
+@overload(negligible, strict=False, jit_options=JIT_OPTIONS | {"forceinline": True})
+def _negligible(rng: Any) -> Any:
+    return (lambda rng: _NEGLIGIBLE / min(1.0, rng.power)) if isinstance(rng, types.NamedTuple) else (lambda rng: _NEGLIGIBLE)
 
 
 @compiled_form_of(draw_below)
