@@ -6,7 +6,20 @@ import pytest
 from scipy import stats
 
 import maitre as mt
-from maitre.families.statistics import add, clear, derive, log_marginal, log_predictive
+from maitre.families.statistics import (
+    absorb,
+    add,
+    clear,
+    derive,
+    log_marginal,
+    log_predictive,
+    log_predictive_above,
+    log_predictive_all,
+    log_predictive_raw,
+    log_predictive_without,
+    refresh,
+    remove,
+)
 from maitre.model import Model
 from maitre.priors import DirichletProcess
 from maitre.states.mixture import MixtureState
@@ -194,3 +207,41 @@ def test_errors_say_what_to_do(make, message):
     with pytest.raises(ValueError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("n_dimensions", [3, 16, 37])
+@pytest.mark.parametrize("far", [0.0, 1e7])
+def test_products_of_factors_give_the_same_predictives_as_one_dimension_after_the_other(n_dimensions, far):
+    rng = np.random.default_rng(n_dimensions)
+    x = rng.normal(size=(30, n_dimensions))
+    x[20:] += 3.0
+    x[0, 0], x[1, 1] = far, 30.0  # one point beyond what products allow, one that makes up most of a cluster's spread
+    model = Model.of(x, mt.families.NormalInverseGamma(0.2, 0.01, 1.7, 0.9), mt.priors.DirichletProcess(1.0))
+    s = MixtureState(model, np.repeat([0, 1], [20, 10])).statistics
+    for k in (0, 1):
+        for i in range(20 * k + 1, 20 if k == 0 else 30):  # without the first, whose own predictive is a difference of numbers that are far larger
+            inside = log_predictive_without(s, k, i)
+            remove(s, k, i)
+            refresh(s, k)
+            expected = log_predictive(s, k, i)
+            np.testing.assert_allclose(inside, expected, rtol=1e-9)
+            np.testing.assert_allclose(log_predictive_raw(s, k, i), expected, rtol=1e-9)
+            add(s, k, i)
+            refresh(s, k)
+    alone = 0.0
+    clear(s, 2)
+    for i in range(20):
+        alone += absorb(s, 2, i)
+    np.testing.assert_allclose([alone, log_marginal(s, 2)], log_marginal(s, 0), rtol=1e-9)
+
+
+def test_scores_left_early_bound_those_of_clusters_that_are_out_of_the_question():
+    x = np.repeat([[0.0], [9.0]], 10, axis=0) + np.random.default_rng(0).normal(size=(20, 48))
+    s = MixtureState(Model.of(x, mt.families.NormalInverseGamma(0.2, 0.01, 1.7, 0.9), mt.priors.DirichletProcess(1.0)), np.repeat([0, 1], 10)).statistics
+    whole, early, never = np.zeros((3, 2))
+    early[0] = -np.inf  # its own cluster, scored elsewhere
+    log_predictive_all(s, 0, 2, whole)
+    log_predictive_above(s, 0, 2, whole[0] - 45.0, early)
+    log_predictive_above(s, 0, 2, whole[1] - 1.0, never)
+    np.testing.assert_array_equal(never, whole)
+    assert whole[1] < early[1] < whole[0] - 45.0

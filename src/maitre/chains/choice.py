@@ -1,6 +1,6 @@
 """Which family describes the data better, where nothing was said: full covariances, or columns that are independent within a cluster.
 
-Independent columns are fitted first, in a few climbs, to at most 1,000 rows. If nothing correlates within the clusters found, they are taken. Otherwise both are fitted to three
+Clusters with independent columns are found first, in at most 1,000 rows, among the cuts of Ward's trees. If nothing correlates within them, they are taken. Otherwise both are fitted to three
 quarters of at most 2,000 rows and judged by the density they give to the rest; of few rows every quarter is left out in turn. A full covariance has D(D + 1)/2 parameters, and the
 clusters share most of what there is to learn about them: where rows are many times as many it never does worse, and densities are not compared.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from maitre.chains.climbs import looked_at
 from maitre.chains.rankings import better_model
 from maitre.chains.starts import start
 from maitre.chains.tails import with_tails
@@ -88,9 +89,8 @@ def _with_independent_columns(model: Model, prior: Any, why: str) -> Model:
 
 def _share_of_chance(model: Model, rows: Ints) -> float:
     """By how much correlations within clusters of independent columns are to be shrunk (Schäfer & Strimmer 2005): 1, if there are none."""
-    part = Model.of(np.asarray(model.valid)[rows], independent_columns())
-    state: Any = start(part, "auto", stream(_SEED, 0))
-    labels, x = state.canonical_labels(), part.encoded["x"]
+    _, part, candidates = looked_at(Model.of(np.asarray(model.valid)[rows], independent_columns()))
+    labels, x = candidates[0].labels, part.encoded["x"]
     sizes = np.bincount(labels)
     centred = x - np.stack([np.bincount(labels, column) / sizes for column in x.T], axis=1)[labels]
     spread = np.sqrt(np.stack([np.bincount(labels, column**2) / sizes for column in centred.T], axis=1))[labels]

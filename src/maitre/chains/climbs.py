@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from threading import Event
+from threading import Event, Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,23 +33,33 @@ _PRUNED = 2  # clusterings that cut a tree where it is best
 _CLIMBED = 6  # of the clusterings
 _SWEEPS = 8
 _ROUGH = 0.05  # precision of hyper-parameters on the way, on the log scale
+_KEPT = "starts"  # with the model
+_finding = Lock()
 _ROUND, _TINY = 1e-3, 1e-12  # of the largest variance, and at all: directions with less are not made round
+
+
+class Candidate(NamedTuple):
+    """A clustering, the hyper-parameters and arrays that suit it, and their log joint."""
+
+    labels: Ints
+    values: dict[str, Any]
+    log_joint: float
 
 
 def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None, number: int = 0) -> MixtureState:
     """The best of several starts; of many points, some, by which the others are then seated. Another chain, by its `number`, does without the first ones, to begin elsewhere."""
-    some = spread(model.n, ROWS)
-    part = model if len(some) == model.n else _restricted(model, some)
-    candidates = _candidates(part, stop)
+    some, part, candidates = looked_at(model, stop)
     candidates = candidates[min(number, len(candidates) - 1) :]
-    best, most = candidates[0], 0.0  # gained by a climb so far
-    for state in candidates[:_CLIMBED]:
-        before = state.log_joint
-        if before + 2.0 * most < best.log_joint or (stop is not None and stop.is_set()):
+    best, most = None, 0.0  # gained by a climb so far
+    for candidate in candidates[:_CLIMBED]:
+        if best is not None and (candidate.log_joint + 2.0 * most < best.log_joint or (stop is not None and stop.is_set())):
             break
-        _climb(state, sweep, rng)
-        most = max(most, state.log_joint - before)
-        best = max(best, state, key=lambda one: one.log_joint)
+        state = MixtureState(part, candidate.labels, values=candidate.values)
+        if stop is None or not stop.is_set():
+            _climb(state, sweep, rng)
+        most = max(most, state.log_joint - candidate.log_joint)
+        best = state if best is None else max(best, state, key=lambda one: one.log_joint)
+    assert best is not None
     if part is model:
         return best
     labels = np.full(model.n, -1)
@@ -58,7 +68,20 @@ def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None, number
     return _completed(model, labels, values | _values_at_first(model), sweep, rng)
 
 
-def _candidates(model: Model, stop: Event | None) -> list[MixtureState]:
+def looked_at(model: Model, stop: Event | None = None) -> tuple[Ints, Model, list[Candidate]]:
+    """The points from which a start is found, the model of these, and clusterings of them, the best first. Found once: all chains of a model begin with them."""
+    with _finding:
+        if _KEPT not in vars(model):
+            some = spread(model.n, ROWS)
+            part = model if len(some) == model.n else _restricted(model, some)
+            found = some, part, _candidates(part, stop)
+            if stop is not None and stop.is_set():
+                return found
+            vars(model)[_KEPT] = found
+        return vars(model)[_KEPT]  # type: ignore[no-any-return]
+
+
+def _candidates(model: Model, stop: Event | None) -> list[Candidate]:
     """Clusterings with hyper-parameters that suit them, the best first: one cluster, cuts of Ward's trees at several heights, and the best cuts given what these have found."""
     values, found = _values_at_first(model), []
 
@@ -66,7 +89,7 @@ def _candidates(model: Model, stop: Event | None) -> list[MixtureState]:
         state = MixtureState(model, labels, values=values)
         if math.isfinite(state.log_joint):  # a finite prior may not allow so many
             ascend_hyperparameters(state, rounds=1, tolerance=_ROUGH)
-            found.append(state)
+            found.append(Candidate(state.canonical_labels(), state.hypervariables, state.log_joint))
 
     consider(np.zeros(model.n, dtype=np.int64), values)
     for tree in _trees(model):
@@ -74,9 +97,9 @@ def _candidates(model: Model, stop: Event | None) -> list[MixtureState]:
             if n_clusters * _FEWEST <= model.n and not (stop is not None and stop.is_set()):
                 consider(cut(tree, n_clusters)[1], values)
         for _ in range(_PRUNED):
-            best = max(found, key=lambda state: state.log_joint)
-            consider(_best_cut(best, tree, min(_NUMBERS[-1], model.n // _FEWEST)), best.hypervariables)
-    return sorted(found, key=lambda state: -state.log_joint)
+            best = max(found, key=lambda one: one.log_joint)
+            consider(_best_cut(MixtureState(model, best.labels, values=best.values), tree, min(_NUMBERS[-1], model.n // _FEWEST)), best.values)
+    return sorted(found, key=lambda one: -one.log_joint)
 
 
 def _values_at_first(model: Model) -> dict[str, Any]:
@@ -101,9 +124,9 @@ def _trees(model: Model) -> Iterator[Floats]:
     elongated = vectors.shape[1] > 1 and model.family.arrays(model.encoded)  # a matrix to learn
     for view in (vectors, _made_round(vectors)) if elongated else (vectors,):
         if model.n > _FEWEST:
-            squares = (view**2).sum(axis=1)
-            distances = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * view @ view.T, 0.0))
-            yield hierarchy.linkage(distances[np.triu_indices(model.n, 1)], "ward")
+            squares, products = (view**2).sum(axis=1), view @ view.T
+            distances = np.concatenate([squares[i] + squares[i + 1 :] - 2.0 * products[i, i + 1 :] for i in range(model.n)])
+            yield hierarchy.linkage(np.sqrt(np.maximum(distances, 0.0, out=distances), out=distances), "ward")
 
 
 def cut(tree: Floats, n_clusters: int) -> tuple[Ints, Ints]:

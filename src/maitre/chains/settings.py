@@ -12,7 +12,8 @@ from maitre.partitions.labels import canonical
 
 _POINT_UPDATES = 150_000
 _MOST_CHAINS = 10_000
-_MOST_BURN_IN = 400  # chains start from good places
+_LEAST, _MOST = 15, 1000
+_LEAST_BURN_IN, _MOST_BURN_IN = 10, 400  # chains start from good places
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Settings:
                 object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
 
     def filled(self, n: int) -> Settings:
-        """With numbers of draws for n points: by default 150,000 visits to points each, between 15 and 1000 iterations, of which burn-in takes at most 400."""
-        default = int(np.clip(_POINT_UPDATES // n, 15, 1000))
-        return replace(self, draws=default if self.draws is None else self.draws, burn_in=min(default, _MOST_BURN_IN) if self.burn_in is None else self.burn_in)
+        """With numbers of draws for n points: by default 150,000 visits to points, between 15 and 1000 iterations; half as many before, between 10 and 400."""
+        draws, burn_in = int(np.clip(_POINT_UPDATES // n, _LEAST, _MOST)), int(np.clip(_POINT_UPDATES // (2 * n), _LEAST_BURN_IN, _MOST_BURN_IN))
+        return replace(self, draws=draws if self.draws is None else self.draws, burn_in=burn_in if self.burn_in is None else self.burn_in)
 
     @property
     def n_iterations(self) -> int:

@@ -1,7 +1,7 @@
 """Are clusters heavier-tailed than Gaussian ones? Then outliers would be clusters of their own, and `HierarchicalStudent` describes the data better.
 
-Student t distributions with degrees of freedom in common are fitted, in NumPy, to the large clusters of a start with Gaussian ones: a matter of milliseconds, after which most
-tables are done with. Only if their tails are heavy both families are sampled for a moment on three quarters of the rows, and judged by the density of the rest.
+Student t distributions with degrees of freedom in common are fitted, in NumPy, to the large clusters of the best start with Gaussian ones: a matter of milliseconds, after which
+most tables are done with. Only if their tails are heavy both families are sampled for a moment on three quarters of the rows, and judged by the density of the rest.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from maitre.chains.climbs import looked_at
 from maitre.chains.starts import start
 from maitre.families.hierarchical import HierarchicalNormalInverseWishart
 from maitre.families.student import HierarchicalStudent
@@ -21,6 +22,8 @@ from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import stream
 from maitre.posterior.prediction import log_densities_given
+from maitre.priors.base import GibbsTypePrior
+from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.mixture import MixtureState
 
 _MOST_ROWS = 5000  # every draw keeps a weight for each
@@ -28,7 +31,7 @@ _MOST_COLUMNS = 20  # beyond which the start takes longer than it is worth
 _ROWS = 2000
 _LEAST = 20  # rows from which on tails can be told
 _LARGE = 0.05  # share of the points that a cluster must have to tell of tails
-_HEAVY = 7.0  # degrees of freedom; of a few hundred Gaussian points the fit hardly ever has as few
+_HEAVY = 12.0  # degrees of freedom; the fit to clusters of Gaussian points hardly ever has as few
 _GRID = np.geomspace(1.0, 100.0, 40)
 _ROUNDS = 15
 _SETTLING, _JUDGED = 60, 60  # iterations
@@ -41,15 +44,15 @@ def with_tails(model: Model, prior: Any) -> Model:
         return model
     if not (_LEAST <= model.n <= _MOST_ROWS and model.encoded["x"].shape[1] <= _MOST_COLUMNS):
         return model
-    valid = np.asarray(model.valid)
-    some = np.random.default_rng(_SEED).permutation(model.n)[:_ROWS]
-    held, kept = some[: len(some) // 4], np.sort(some[len(some) // 4 :])
     with one_thread_per_product():
-        train = Model.of(valid[kept], model.given)
-        labels = start(train, "auto", stream(_SEED, 2)).canonical_labels()  # type: ignore[union-attr]
-        tails = degrees_of_freedom(train.encoded["x"], labels)
-        if tails > _HEAVY:
+        exchangeable = model if isinstance(model.prior, GibbsTypePrior) else dataclasses.replace(model, prior=DirichletProcess())
+        _, part, candidates = looked_at(exchangeable)
+        if degrees_of_freedom(part.encoded["x"], candidates[0].labels) > _HEAVY:
             return model
+        valid = np.asarray(model.valid)
+        some = np.random.default_rng(_SEED).permutation(model.n)[:_ROWS]
+        held, kept = some[: len(some) // 4], np.sort(some[len(some) // 4 :])
+        labels = start(Model.of(valid[kept], model.given), "auto", stream(_SEED, 2)).canonical_labels()  # type: ignore[union-attr]
         students = HierarchicalStudent(model.given.mean, model.given.kappa, model.given.freedom, model.given.scale)  # type: ignore[union-attr]
         gaussian, student = (_held_out(Model.of(valid[kept], family), labels, valid[held]) for family in (model.given, students))
     if student.mean() <= gaussian.mean():

@@ -24,7 +24,7 @@ from maitre.families.product import Product
 from maitre.numerics.distributions import Gamma
 
 WIDE = 100  # columns beyond which covariances are not estimated
-_KAPPA = 0.005
+_KAPPA = 0.0025
 
 
 def numbers_family(n_columns: int) -> Family:

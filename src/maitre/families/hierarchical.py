@@ -58,7 +58,7 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     """
 
     mean: Any = None
-    kappa: Hyperparameter = LogUniform(0.001, 0.005)
+    kappa: Hyperparameter = LogUniform(0.0005, 0.0025)
     freedom: Hyperparameter = LogUniform(1.0, 1000.0)
     scale: Any = None
     shared: Any = None
@@ -170,7 +170,7 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
         """Clusters as wide as the data and much alike; tighter ones of different shapes; and very tight ones."""
         prior = self.correlations(encoded["x"].shape[1])
-        return [{"shared": factor * prior, "freedom": freedom, "kappa": 0.005} for factor, freedom in ((1.0, 30.0), (0.2, 10.0), (0.02, 30.0))]
+        return [{"shared": factor * prior, "freedom": freedom, "kappa": 0.0025} for factor, freedom in ((1.0, 30.0), (0.2, 10.0), (0.02, 30.0))]
 
     def arrays_ascended(self, s: NormalInverseWishartStatistics, slots: Ints) -> dict[str, Any]:
         """One step of EM: W at the mode of its conditional given the covariances' expected inverses."""

@@ -375,9 +375,7 @@ def _four_factors(slope: Floats, shift: Floats, x: tuple[float, float, float, fl
 
 
 @compiled
-def _complete_above(
-    values: Floats, slope: Floats, shift: Floats, exponent: Floats, constant: Floats, i: int, n_slots: int, floor: float, out: Floats
-) -> None:
+def _complete_above(values: Floats, slope: Floats, shift: Floats, exponent: Floats, constant: Floats, i: int, n_slots: int, floor: float, out: Floats) -> None:
     """out[k] += log p(x_i | x_k), or, once all are below the floor, what bounds it from above: one logarithm for the product of sixteen dimensions' factors, and one for
     what is left at the end."""
     n_padded = slope.shape[0]
