@@ -119,11 +119,13 @@ def _restricted(model: Model, points: Ints) -> Model:
 
 
 def _trees(model: Model) -> Iterator[Floats]:
-    """Ward's tree of the points and, where clusters may be elongated, that of the points made round."""
-    vectors = np.asarray(model.vectors.todense() if sparse.issparse(model.vectors) else model.vectors, dtype=np.float64)
-    elongated = vectors.shape[1] > 1 and model.family.arrays(model.encoded)  # a matrix to learn
-    for view in (vectors, _made_round(vectors)) if elongated else (vectors,):
-        if model.n > _FEWEST:
+    """Ward's tree of the points and, where clusters may be elongated, that of the points made round; the same of numbers among other columns."""
+    if model.n <= _FEWEST:
+        return
+    elongated = model.family.arrays(model.encoded)  # a matrix to learn
+    for vectors in (model.vectors, *model.family.views(model.encoded)):
+        whole = np.asarray(vectors.todense() if sparse.issparse(vectors) else vectors, dtype=np.float64)
+        for view in (whole, _made_round(whole)) if elongated and whole.shape[1] > 1 else (whole,):
             squares, products = (view**2).sum(axis=1), view @ view.T
             distances = np.concatenate([squares[i] + squares[i + 1 :] - 2.0 * products[i, i + 1 :] for i in range(model.n)])
             yield hierarchy.linkage(np.sqrt(np.maximum(distances, 0.0, out=distances), out=distances), "ward")

@@ -152,6 +152,10 @@ class Family(Parametrised, ABC):
         """Whether chains begin with climbs from clusterings by distance (`maitre.chains.climbs`)."""
         return False
 
+    def views(self, encoded: Any) -> list[Any]:
+        """Parts of the points' vectors whose distances may tell more than those of the whole."""
+        return []
+
     def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
         """Values of hyper-parameters and arrays at which a search may find clusters that chains do not."""
         return []

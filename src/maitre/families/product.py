@@ -358,6 +358,10 @@ class Product(ConjugateFamily):
     def climbs(self) -> bool:
         return any(family.climbs() for _, family in self.groups)
 
+    def views(self, encoded: tuple[Any, ...]) -> list[Any]:
+        """The numbers without the other columns, among which they may be lost."""
+        return [family.vectors(None, part) for (_, family), part in zip(self.groups, encoded, strict=True) if family.climbs()] if len(self.groups) > 1 else []
+
     def places_to_search(self, encoded: tuple[Any, ...]) -> list[dict[str, Any]]:
         own = [family.places_to_search(part) for (_, family), part in zip(self.groups, encoded, strict=True)]
         return [self._named(places[which] if which < len(places) else {} for places in own) for which in range(max(map(len, own)))]
