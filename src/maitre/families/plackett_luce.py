@@ -74,17 +74,23 @@ class PlackettLuceStatistics(NamedTuple):
 
 
 @compiled_apart
-def log_likelihood(s: Any, k: int, d: int) -> float:
-    """ln p(ranking d | worths of slot k)."""
-    product, logs, rest = 1.0, 0.0, s.whole[k]
+def log_likelihood_of(s: Any, d: int, worths: Floats, whole: float) -> float:
+    """ln p(ranking d | worths, whose sum is given)."""
+    product, logs, rest = 1.0, 0.0, whole
     for j in range(s.starts[d], s.starts[d + 1]):
-        worth = s.worths[k, s.items[j]]
+        worth = worths[s.items[j]]
         product *= worth / max(rest, worth)
         rest -= worth
         if product < _TINY:
             logs += math.log(max(product, _LEAST))
             product = 1.0
     return logs + math.log(product)
+
+
+@compiled_apart
+def log_likelihood(s: Any, k: int, d: int) -> float:
+    """ln p(ranking d | worths of slot k)."""
+    return log_likelihood_of(s, d, s.worths[k], s.whole[k])
 
 
 @compiled_apart
@@ -106,13 +112,20 @@ def log_likelihoods(s: Any, d: int, n_slots: int, out: Floats) -> None:
 
 
 @compiled_apart
+def set_worths(s: Any, k: int, worths: Floats) -> None:
+    """Slot k has these worths: their sum, added in the order of the items, and its column."""
+    s.whole[k] = 0.0
+    for x in range(s.n_items):
+        s.worths[k, x] = worths[x]
+        s.by_item[x, k] = worths[x]
+        s.whole[k] += worths[x]
+
+
+@compiled_apart
 def lay_out_worths(s: Any) -> None:
-    """Columns and sums of all slots' worths, added in the order of the items."""
+    """Columns and sums of all slots' worths."""
     for k in range(len(s.whole)):
-        s.whole[k] = 0.0
-        for x in range(s.n_items):
-            s.whole[k] += s.worths[k, x]
-            s.by_item[x, k] = s.worths[k, x]
+        set_worths(s, k, s.worths[k])
 
 
 @compiled_apart
@@ -186,37 +199,55 @@ def redraw_worths(s: Any, k: int, ballots: Ints, n: int, rng: Any) -> None:
 
 
 @compiled_apart
-def fit_worths(s: Any, k: int, ballots: Ints, n: int) -> None:
-    """The most probable log worths of slot k given its rankings, equal ones next to each other: rounds of Gibbs with expectations in place of draws (Hunter 2004)."""
+def list_distinct(ballots: Ints, n: int) -> tuple[Ints, Floats]:
+    """The different ones of n rankings, equal ones next to each other, and how many there are of each."""
+    distinct, copies, found = np.empty(n, dtype=np.int64), np.zeros(n), -1
+    for i in range(n):
+        if found < 0 or distinct[found] != ballots[i]:
+            found += 1
+            distinct[found] = ballots[i]
+        copies[found] += 1.0
+    return distinct[: found + 1], copies[: found + 1]
+
+
+@compiled_apart
+def start_worths(s: Any, worths: Floats) -> None:
+    """All worths alike, their sum as expected."""
     for x in range(s.n_items):
-        s.worths[k, x] = s.shape / s.rate
-    s.whole[k] = s.n_items * s.shape / s.rate
+        worths[x] = s.shape / s.rate
+
+
+@compiled_apart
+def improve_worths(s: Any, distinct: Ints, copies: Floats, worths: Floats) -> None:
+    """A step to more probable log worths given so many copies of rankings: Gibbs with expectations in place of draws (Hunter 2004)."""
+    ranked, spared, total, whole = np.zeros(s.n_items), np.zeros(s.n_items), 0.0, 0.0
+    for x in range(s.n_items):
+        whole += worths[x]
+    for i in range(len(distinct)):
+        d, rest, here = distinct[i], whole, 0.0
+        for j in range(s.starts[d], s.starts[d + 1]):
+            item = s.items[j]
+            here += copies[i] / max(rest, worths[item])
+            rest -= worths[item]
+            ranked[item] += copies[i]
+            spared[item] += here
+        for j in range(s.starts[d], s.starts[d + 1]):
+            spared[s.items[j]] -= here  # minus the times after the item was chosen
+        total += here
+    whole = 0.0
+    for x in range(s.n_items):
+        worths[x] = (s.shape + ranked[x]) / (s.rate + total + min(spared[x], 0.0))
+        whole += worths[x]
+    for x in range(s.n_items):  # their sum, of which no ranking says anything, as expected
+        worths[x] = max(worths[x] * s.n_items * s.shape / s.rate / whole, _LEAST)
+
+
+@compiled_apart
+def fit_worths(s: Any, distinct: Ints, copies: Floats, worths: Floats) -> None:
+    """The most probable log worths given so many copies of rankings."""
+    start_worths(s, worths)
     for _ in range(_FITTED):
-        ranked, spared, total = np.zeros(s.n_items), np.zeros(s.n_items), 0.0
-        i = 0
-        while i < n:
-            d, copies = ballots[i], 0
-            while i < n and ballots[i] == d:
-                copies += 1
-                i += 1
-            rest, here = s.whole[k], 0.0
-            for j in range(s.starts[d], s.starts[d + 1]):
-                item = s.items[j]
-                here += copies / max(rest, s.worths[k, item])
-                rest -= s.worths[k, item]
-                ranked[item] += copies
-                spared[item] += here
-            for j in range(s.starts[d], s.starts[d + 1]):
-                spared[s.items[j]] -= here
-            total += here
-        whole = 0.0
-        for x in range(s.n_items):
-            s.worths[k, x] = (s.shape + ranked[x]) / (s.rate + total + min(spared[x], 0.0))
-            whole += s.worths[k, x]
-        s.whole[k] = 0.0
-        for x in range(s.n_items):  # their sum, of which no ranking says anything, as expected
-            s.worths[k, x] = max(s.worths[k, x] * s.n_items * s.shape / s.rate / whole, _LEAST)
-            s.whole[k] += s.worths[k, x]
+        improve_worths(s, distinct, copies, worths)
 
 
 @dataclass(frozen=True)
