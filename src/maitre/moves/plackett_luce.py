@@ -10,9 +10,12 @@ from maitre.moves.rankings import RankingMove, listed, reseat
 from maitre.moves.worths_split import split_and_merge
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Ints
+from maitre.numerics.bits import WORD
 from maitre.numerics.compilation import kernel
 from maitre.numerics.rng import RngState
 from maitre.states.rankings import WorthState
+
+_FEW_ITEMS, _MANY_ITEMS = (20, 20), (4, 4)  # proposals
 
 
 @kernel
@@ -32,16 +35,17 @@ class Worths(RankingMove):
     Parameters
     ----------
     rounds : how often worths are redrawn in an iteration.
-    proposals : how many smart splits and merges, and broad ones (merges of clusters alike), an iteration makes (`maitre.moves.worths_split`).
+    proposals : how many smart splits and merges, and broad ones (merges of clusters alike), an iteration makes (`maitre.moves.worths_split`); by default 20 of each,
+        and of more than 64 items, whose worths take long to propose, 4.
     """
 
     name = "plackett_luce"
     state: ClassVar[type[WorthState]] = WorthState
     family = PlackettLuce
 
-    def __init__(self, rounds: int = 2, proposals: tuple[int, int] = (20, 20)) -> None:
+    def __init__(self, rounds: int = 2, proposals: tuple[int, int] | None = None) -> None:
         self.rounds = whole_number("rounds", rounds, least=1)
-        self.proposals = tuple(whole_number("proposals", number) for number in proposals)
+        self.proposals = None if proposals is None else tuple(whole_number("proposals", number) for number in proposals)
 
     def step(self, state: WorthState, rng: RngState) -> Report:
         def statistics() -> Any:
@@ -50,6 +54,7 @@ class Worths(RankingMove):
 
         report = reseat(state, statistics, rng)
         state.run(redraw_all_worths, state.sizes, *listed(state), self.rounds, rng)
-        outcome = split_and_merge(state, self.proposals, rng)
+        usual = _MANY_ITEMS if state.statistics.n_items > WORD else _FEW_ITEMS
+        outcome = split_and_merge(state, usual if self.proposals is None else self.proposals, rng)
         state.log_joint = state.compute_log_joint()
         return outcome._replace(operations=report.operations)
