@@ -42,11 +42,13 @@ compiled_form_of(position_of)(position_of)
 
 
 @compiled_apart
-def seat_sides(labels: Slots, sizes: Ints, voters: Ints, sides: Ints, a: int, b: int, n_first: int) -> None:
+def seat_sides(labels: Slots, sizes: Ints, voters: Ints, sides: Ints, a: int, b: int) -> None:
     """The two sides become the clusters of slots a and b."""
+    sizes[a], sizes[b] = 0, 0
     for t in range(len(voters)):
-        labels[voters[t]] = a if sides[t] == 0 else b
-    sizes[a], sizes[b] = n_first, len(voters) - n_first
+        k = a if sides[t] == 0 else b
+        labels[voters[t]] = k
+        sizes[k] += 1
 
 
 @compiled_apart

@@ -168,7 +168,7 @@ def split_or_merge(s: Any, labels: Slots, sizes: Ints, log_v: Floats, log_w: Flo
     value += math.lgamma(size) - math.lgamma(n_first) - math.lgamma(n_second)
     value += log_near(s, sizes, a, b, pair[0], pair[1]) + math.log((size - 1.0) / n_second)
     if splitting and draw_event(value, rng):
-        seat_sides(labels, sizes, voters, sides, a, b, n_first)
+        seat_sides(labels, sizes, voters, sides, a, b)
         set_worths(s, a, pair[0])
         set_worths(s, b, pair[1])
         return 1
