@@ -7,7 +7,8 @@ import pytest
 from scipy import special
 
 import maitre as mt
-from maitre.families.generalized_mallows import count_codes, log_marginal_of
+from maitre.families.codes import count_codes
+from maitre.families.generalized_mallows import log_marginal_of
 from maitre.model import Model
 from maitre.moves import mallows_split, mallows_sweeps
 from maitre.numerics.mallows import draw_dispersion

@@ -8,10 +8,10 @@ import pytest
 
 import maitre as mt
 from maitre.families import plackett_luce
-from maitre.families.generalized_mallows import count_codes, draw_alone, find_chance, log_density_alone, log_marginal_of, log_predictive, set_ordering
+from maitre.families.codes import count_codes, draw_alone, fill_codes, log_density_alone, set_ordering
+from maitre.families.generalized_mallows import find_chance, log_marginal_of, log_predictive
 from maitre.families.orderings import fill_costs, fill_pairs, fill_rows, look_ahead, redraw_stagewise, reinsert, stagewise, swap_neighbours
 from maitre.families.plackett_luce import draw_worths_alone, lay_out_worths, log_likelihood, redraw_worths
-from maitre.families.rankings import fill_codes
 from maitre.model import Model
 from maitre.moves import mallows_sweeps
 from maitre.moves.mallows_sweeps import with_dispersions

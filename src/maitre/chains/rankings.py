@@ -20,7 +20,7 @@ from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.priors.pitman_yor import PitmanYor
 
 _DRAWS = 20
-_VISITS, _LEAST, _MOST = 20_000_000, 50, 400  # of burn-in
+_VISITS, _LEAST, _MOST, _MOST_OF_BALLOTS = 20_000_000, 50, 400, 800  # of burn-in
 _MANY_VOTERS, _CLUSTERS_AT_FIRST = 2000, 200
 _VOTERS = 12_000  # by whom families are compared
 _SEED = 0  # the choice depends on the data alone
@@ -47,7 +47,7 @@ def settings_for(model: Model, settings: Settings) -> Settings:
     return replace(
         settings,
         draws=settings.draws or _DRAWS,
-        burn_in=int(np.clip(_VISITS // rankings.n, _LEAST, _MOST)) if settings.burn_in is None else settings.burn_in,
+        burn_in=int(np.clip(_VISITS // rankings.n, _LEAST, _MOST_OF_BALLOTS if ballots else _MOST)) if settings.burn_in is None else settings.burn_in,
         init=init if isinstance(settings.init, str) and settings.init == "auto" else settings.init,
     )
 

@@ -19,16 +19,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from maitre.data.rankings import Ballots, Rankings
 from maitre.families.base import Example
-from maitre.families.rankings import RankingFamily, fill_codes
+from maitre.families.codes import Places, draw_ordering_alone, fill_codes
+from maitre.families.rankings import TINY, RankingFamily, set_aside
 from maitre.numerics.arguments import real_numbers
 from maitre.numerics.arrays import Floats, Ints
-from maitre.numerics.bits import WORD, count_below
-from maitre.numerics.compilation import compiled, compiled_apart, compiled_form_of
-from maitre.numerics.draw import draw_log, shuffle
+from maitre.numerics.compilation import compiled, compiled_apart
 from maitre.numerics.elementary import fast_exp
 from maitre.numerics.mallows import NODES, log_beta_tilde, mean_code, place_nodes
 
@@ -36,9 +34,7 @@ FEW = 16  # rankings at a place up to which integrals are looked up by (N, S); b
 _MEMO = 4_000_000  # integrals remembered, at most
 _UNKNOWN = 1e300
 _GROWTH = 0.15  # of N after which nodes are placed anew
-_TINY, _HUGE = 1e-100, 1e100
-
-Places = npt.NDArray[np.int16]
+_HUGE = 1e100
 
 
 class MallowsStatistics(NamedTuple):
@@ -91,7 +87,8 @@ class MallowsStatistics(NamedTuple):
         return log_predictive_without(s, k, d)
 
     def log_predictive_all(s, d: int, n_slots: int, out: Floats) -> None:
-        log_predictives(s, d, n_slots, out)
+        for k in range(n_slots):
+            out[k] += log_predictive(s, k, d)
 
     def open_with(s, k: int, d: int, rng: Any) -> None:
         draw_ordering_alone(s, k, d, rng)
@@ -160,35 +157,8 @@ def log_predictive(s: Any, k: int, d: int) -> float:
         p = s.chance[k, j, s.codes[j]]
         if p < 0.0:
             p = find_chance(s, k, j, s.codes[j])
-        product *= p
-        if product < _TINY:
-            logs += math.log(product)
-            product = 1.0
+        product, logs = set_aside(product * p, logs)
     return logs + math.log(product)
-
-
-@compiled_apart
-def log_predictives(s: Any, d: int, n_slots: int, out: Floats) -> None:
-    """out[k] += ln p(ranking d | slot k) for every slot."""
-    begin, end = s.starts[d], s.starts[d + 1]
-    small = s.n_items <= WORD
-    for k in range(n_slots):
-        if not small:
-            out[k] += log_predictive(s, k, d)
-            continue
-        product, logs, taken = 1.0, 0.0, np.uint64(0)
-        for j in range(begin, end):
-            place = s.places[k, s.items[j]]
-            code = place - count_below(taken, place)
-            taken |= np.uint64(1) << np.uint64(place)
-            p = s.chance[k, j - begin, code]
-            if p < 0.0:
-                p = find_chance(s, k, j - begin, code)
-            product *= p
-            if product < _TINY:
-                logs += math.log(product)
-                product = 1.0
-        out[k] += logs + math.log(product)
 
 
 @compiled_apart
@@ -233,7 +203,7 @@ def change_members(s: Any, k: int, d: int, sign: int) -> None:
             s.mass[k, j, q] *= fast_exp(-sign * (code * s.theta[k, j, q] + s.log_psis[k, j, q]))
             whole += s.mass[k, j, q]
         s.whole[k, j] = whole
-        if not _TINY < whole < _HUGE:
+        if not TINY < whole < _HUGE:
             s.whole[k, j] = 1.0
             for q in range(NODES):
                 s.mass[k, j, q] /= whole
@@ -254,84 +224,6 @@ def empty_slot(s: Any, k: int) -> None:
     for j in range(len(s.r)):
         s.seen[k, j], s.total[k, j] = 0, 0
     forget_tables(s, k)
-
-
-@compiled_apart
-def invert(ordering: Places, places: Places) -> None:
-    """Where every item stands."""
-    for place in range(len(ordering)):
-        places[ordering[place]] = place
-
-
-@compiled_apart
-def set_ordering(s: Any, k: int, ordering: Places) -> None:
-    """Slot k has this ordering; its members' codes are to be counted anew."""
-    for place in range(s.n_items):
-        s.orderings[k, place] = ordering[place]
-    invert(ordering, s.places[k])
-
-
-@compiled_apart
-def count_codes(s: Any, ballots: Ints, n: int, places: Places, count: Ints, total: Ints) -> None:
-    """N_j and S_j of n rankings by an ordering."""
-    for j in range(len(count)):
-        count[j], total[j] = 0, 0
-    i = 0
-    while i < n:
-        d, copies = ballots[i], 0
-        while i < n and ballots[i] == d:
-            copies += 1
-            i += 1
-        begin, end = s.starts[d], s.starts[d + 1]
-        fill_codes(s.items, begin, end, places, s.codes)
-        for j in range(end - begin):
-            count[j] += copies
-            total[j] += copies * s.codes[j]
-
-
-def draw_alone(s: Any, d: int, ordering: Places, rng: Any) -> None:
-    """σ | ranking d, alone in its cluster: item π(j) takes the (s_j + 1)-th free place, s_j from the prior predictive, and items not ranked the rest at random.
-
-    Exact: p(σ | π) ∝ ∏_j p_j(s_j(π|σ)).
-    """
-    n, begin, end = s.n_items, s.starts[d], s.starts[d + 1]
-    free, taken = np.arange(n), np.zeros(n, dtype=np.int64)
-    for j in range(end - begin):
-        code = draw_log(s.log_first[j], n - j, s.room[0], rng)
-        ordering[free[code]] = s.items[begin + j]
-        taken[s.items[begin + j]] = 1
-        for i in range(code, n - 1 - j):
-            free[i] = free[i + 1]
-    others = np.empty(n - (end - begin), dtype=np.int64)
-    found = 0
-    for item in range(n):
-        if taken[item] == 0:
-            others[found] = item
-            found += 1
-    shuffle(others, rng)
-    for i in range(found):
-        ordering[free[i]] = others[i]
-
-
-def draw_ordering_alone(s: Any, k: int, d: int, rng: Any) -> None:
-    """The same for slot k."""
-    draw_alone(s, d, s.orderings[k], rng)
-    invert(s.orderings[k], s.places[k])
-
-
-for plain in (draw_alone, draw_ordering_alone):
-    compiled_form_of(plain, inline=False)(plain)
-
-
-@compiled_apart
-def log_density_alone(s: Any, d: int, places: Places) -> float:
-    """The log probability that `draw_alone` gives an ordering."""
-    begin, end = s.starts[d], s.starts[d + 1]
-    fill_codes(s.items, begin, end, places, s.codes)
-    value = -math.lgamma(s.n_items - (end - begin) + 1.0)
-    for j in range(end - begin):
-        value += s.log_first[j, s.codes[j]]
-    return value
 
 
 @dataclass(frozen=True)
@@ -386,7 +278,7 @@ class GeneralizedMallows(RankingFamily):
             n_items=n,
             nu=float(self.nu),
             r=r,
-            log_alone=np.array([math.lgamma(n - t + 1.0) - math.lgamma(n + 1.0) for t in range(longest + 1)]),
+            log_alone=self.log_alone(n, longest),
             memo=np.full(int(sizes[kept].sum()), _UNKNOWN),
             memo_start=np.where(kept, ends - sizes, -1),
             orderings=orderings,

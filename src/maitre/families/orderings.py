@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from maitre.families.generalized_mallows import Places, count_codes, invert
+from maitre.families.codes import Places, count_codes, invert
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import compiled_apart, compiled_form_of
 from maitre.numerics.draw import draw_event, draw_log, shuffle

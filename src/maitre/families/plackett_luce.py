@@ -16,17 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maitre.data.rankings import Ballots, Rankings
+from maitre.data.rankings import Ballots
 from maitre.families.base import Example
-from maitre.families.rankings import RankingFamily
+from maitre.families.rankings import LEAST, TINY, RankingFamily, set_aside
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import compiled_apart, compiled_form_of
 from maitre.numerics.draw import shuffle
 from maitre.numerics.elementary import fast_log
 from maitre.numerics.rng import gamma, uniform
 
-_TINY = 1e-100
-_LEAST = 1e-290
 _FITTED = 30  # rounds
 
 
@@ -46,10 +44,6 @@ class PlackettLuceStatistics(NamedTuple):
     whole: Floats  # (C,): their sums
     by_item: Floats  # (n, C): the worths again, a column per slot
     room: Floats  # (2, C)
-
-    def log_marginal(s, k: int) -> float:
-        """Not known in closed form: worths are explicit."""
-        raise NotImplementedError
 
     def clear(s, k: int) -> None:
         pass
@@ -74,17 +68,20 @@ class PlackettLuceStatistics(NamedTuple):
 
 
 @compiled_apart
+def log_likelihood_of(s: Any, d: int, worths: Floats, whole: float) -> float:
+    """ln p(ranking d | worths, whose sum is given)."""
+    product, logs, rest = 1.0, 0.0, whole
+    for j in range(s.starts[d], s.starts[d + 1]):
+        worth = worths[s.items[j]]
+        product, logs = set_aside(product * (worth / max(rest, worth)), logs)
+        rest -= worth
+    return logs + math.log(product)
+
+
+@compiled_apart
 def log_likelihood(s: Any, k: int, d: int) -> float:
     """ln p(ranking d | worths of slot k)."""
-    product, logs, rest = 1.0, 0.0, s.whole[k]
-    for j in range(s.starts[d], s.starts[d + 1]):
-        worth = s.worths[k, s.items[j]]
-        product *= worth / max(rest, worth)
-        rest -= worth
-        if product < _TINY:
-            logs += math.log(max(product, _LEAST))
-            product = 1.0
-    return logs + math.log(product)
+    return log_likelihood_of(s, d, s.worths[k], s.whole[k])
 
 
 @compiled_apart
@@ -99,20 +96,27 @@ def log_likelihoods(s: Any, d: int, n_slots: int, out: Floats) -> None:
             product[k] *= worths[k] / max(rest[k], worths[k])
             rest[k] -= worths[k]
     for k in range(n_slots):
-        out[k] += fast_log(max(product[k], _LEAST))
+        out[k] += fast_log(max(product[k], LEAST))
     for k in range(n_slots):
-        if product[k] < _TINY:
-            out[k] += log_likelihood(s, k, d) - math.log(max(product[k], _LEAST))
+        if product[k] < TINY:
+            out[k] += log_likelihood(s, k, d) - math.log(max(product[k], LEAST))
+
+
+@compiled_apart
+def set_worths(s: Any, k: int, worths: Floats) -> None:
+    """Slot k has these worths: their sum, added in the order of the items, and its column."""
+    s.whole[k] = 0.0
+    for x in range(s.n_items):
+        s.worths[k, x] = worths[x]
+        s.by_item[x, k] = worths[x]
+        s.whole[k] += worths[x]
 
 
 @compiled_apart
 def lay_out_worths(s: Any) -> None:
-    """Columns and sums of all slots' worths, added in the order of the items."""
+    """Columns and sums of all slots' worths."""
     for k in range(len(s.whole)):
-        s.whole[k] = 0.0
-        for x in range(s.n_items):
-            s.whole[k] += s.worths[k, x]
-            s.by_item[x, k] = s.worths[k, x]
+        set_worths(s, k, s.worths[k])
 
 
 @compiled_apart
@@ -123,7 +127,7 @@ def scale_worths(s: Any, k: int, rng: Any) -> None:
         total += s.worths[k, x]
     factor, s.whole[k] = gamma(s.n_items * s.shape, rng) / s.rate / total, 0.0
     for x in range(s.n_items):
-        s.worths[k, x] = max(s.worths[k, x] * factor, _LEAST)
+        s.worths[k, x] = max(s.worths[k, x] * factor, LEAST)
         s.whole[k] += s.worths[k, x]
 
 
@@ -146,7 +150,7 @@ def draw_worths_alone(s: Any, k: int, d: int, rng: Any) -> None:
     shuffle(items[end - begin :], rng)
     s.whole[k] = 0.0
     for place in range(n):
-        s.worths[k, items[place]] = max(gamma(s.shape + 1.0, rng) / (s.rate + min(times[place], 1e280)), _LEAST)
+        s.worths[k, items[place]] = max(gamma(s.shape + 1.0, rng) / (s.rate + min(times[place], 1e280)), LEAST)
         s.by_item[items[place], k] = s.worths[k, items[place]]
         s.whole[k] += s.worths[k, items[place]]
 
@@ -180,43 +184,61 @@ def redraw_worths(s: Any, k: int, ballots: Ints, n: int, rng: Any) -> None:
         total += here
     s.whole[k] = 0.0
     for x in range(s.n_items):
-        s.worths[k, x] = max(gamma(s.shape + ranked[x], rng) / (s.rate + total + min(spared[x], 0.0)), _LEAST)
+        s.worths[k, x] = max(gamma(s.shape + ranked[x], rng) / (s.rate + total + min(spared[x], 0.0)), LEAST)
         s.whole[k] += s.worths[k, x]
     scale_worths(s, k, rng)
 
 
 @compiled_apart
-def fit_worths(s: Any, k: int, ballots: Ints, n: int) -> None:
-    """The most probable log worths of slot k given its rankings, equal ones next to each other: rounds of Gibbs with expectations in place of draws (Hunter 2004)."""
+def list_distinct(ballots: Ints, n: int) -> tuple[Ints, Floats]:
+    """The different ones of n rankings, equal ones next to each other, and how many there are of each."""
+    distinct, copies, found = np.empty(n, dtype=np.int64), np.zeros(n), -1
+    for i in range(n):
+        if found < 0 or distinct[found] != ballots[i]:
+            found += 1
+            distinct[found] = ballots[i]
+        copies[found] += 1.0
+    return distinct[: found + 1], copies[: found + 1]
+
+
+@compiled_apart
+def start_worths(s: Any, worths: Floats) -> None:
+    """All worths alike, their sum as expected."""
     for x in range(s.n_items):
-        s.worths[k, x] = s.shape / s.rate
-    s.whole[k] = s.n_items * s.shape / s.rate
+        worths[x] = s.shape / s.rate
+
+
+@compiled_apart
+def improve_worths(s: Any, distinct: Ints, copies: Floats, worths: Floats) -> None:
+    """A step to more probable log worths given so many copies of rankings: Gibbs with expectations in place of draws (Hunter 2004)."""
+    ranked, spared, total, whole = np.zeros(s.n_items), np.zeros(s.n_items), 0.0, 0.0
+    for x in range(s.n_items):
+        whole += worths[x]
+    for i in range(len(distinct)):
+        d, rest, here = distinct[i], whole, 0.0
+        for j in range(s.starts[d], s.starts[d + 1]):
+            item = s.items[j]
+            here += copies[i] / max(rest, worths[item])
+            rest -= worths[item]
+            ranked[item] += copies[i]
+            spared[item] += here
+        for j in range(s.starts[d], s.starts[d + 1]):
+            spared[s.items[j]] -= here  # minus the times after the item was chosen
+        total += here
+    whole = 0.0
+    for x in range(s.n_items):
+        worths[x] = (s.shape + ranked[x]) / (s.rate + total + min(spared[x], 0.0))
+        whole += worths[x]
+    for x in range(s.n_items):  # their sum, of which no ranking says anything, as expected
+        worths[x] = max(worths[x] * s.n_items * s.shape / s.rate / whole, LEAST)
+
+
+@compiled_apart
+def fit_worths(s: Any, distinct: Ints, copies: Floats, worths: Floats) -> None:
+    """The most probable log worths given so many copies of rankings."""
+    start_worths(s, worths)
     for _ in range(_FITTED):
-        ranked, spared, total = np.zeros(s.n_items), np.zeros(s.n_items), 0.0
-        i = 0
-        while i < n:
-            d, copies = ballots[i], 0
-            while i < n and ballots[i] == d:
-                copies += 1
-                i += 1
-            rest, here = s.whole[k], 0.0
-            for j in range(s.starts[d], s.starts[d + 1]):
-                item = s.items[j]
-                here += copies / max(rest, s.worths[k, item])
-                rest -= s.worths[k, item]
-                ranked[item] += copies
-                spared[item] += here
-            for j in range(s.starts[d], s.starts[d + 1]):
-                spared[s.items[j]] -= here
-            total += here
-        whole = 0.0
-        for x in range(s.n_items):
-            s.worths[k, x] = (s.shape + ranked[x]) / (s.rate + total + min(spared[x], 0.0))
-            whole += s.worths[k, x]
-        s.whole[k] = 0.0
-        for x in range(s.n_items):  # their sum, of which no ranking says anything, as expected
-            s.worths[k, x] = max(s.worths[k, x] * s.n_items * s.shape / s.rate / whole, _LEAST)
-            s.whole[k] += s.worths[k, x]
+        improve_worths(s, distinct, copies, worths)
 
 
 @dataclass(frozen=True)
@@ -237,14 +259,11 @@ class PlackettLuce(RankingFamily):
     MOVES = "plackett_luce"
     statistics = PlackettLuceStatistics
 
-    def validate(self, data: Any) -> Rankings:
-        return self.rows(data)
-
     def allocate(self, encoded: Ballots, capacity: int, places: int = 1) -> PlackettLuceStatistics:
         """Slots without members; those of a state get their worths from it."""
         n = int(self.n_items or 2)
         longest = int(np.diff(encoded.starts).max(initial=places))
-        log_alone = np.array([math.lgamma(n - t + 1.0) - math.lgamma(n + 1.0) for t in range(longest + 1)])
+        log_alone = self.log_alone(n, longest)
         worths, whole, columns, room = np.ones((capacity, n)), np.full(capacity, float(n)), np.ones((n, capacity)), np.zeros((2, capacity))
         return PlackettLuceStatistics(*encoded, n, float(self.shape), float(self.rate), log_alone, worths, whole, columns, room)
 

@@ -1,10 +1,11 @@
-"""What families of rankings share: how data come in, and the codes of rankings by an ordering.
+"""What families of rankings share: how data come in, and products of many probabilities.
 
 In their statistics the points of `maitre.families.statistics` are distinct rankings; whatever slots have that is not integrated out is conditioned on.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -15,27 +16,17 @@ from maitre.families.base import Family
 from maitre.families.statistics import dispatched
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats
-from maitre.numerics.bits import WORD, count_below
 from maitre.numerics.compilation import compiled
+
+TINY, LEAST = 1e-100, 1e-290
 
 
 @compiled
-def fill_codes(items: Any, begin: int, end: int, places: Any, codes: Any) -> None:
-    """codes[j] = s_j: how many items that stand before π(j) in the ordering are not among π(1), …, π(j−1). `places` is where every item stands in it."""
-    if len(places) <= WORD:
-        taken = np.uint64(0)
-        for j in range(begin, end):
-            place = places[items[j]]
-            codes[j - begin] = place - count_below(taken, place)
-            taken |= np.uint64(1) << np.uint64(place)
-    else:
-        for j in range(begin, end):
-            place = places[items[j]]
-            code = np.int64(place)
-            for i in range(begin, j):
-                if places[items[i]] < place:
-                    code -= 1
-            codes[j - begin] = code
+def set_aside(product: float, logs: float) -> tuple[float, float]:
+    """A product of probabilities that has become small begins at 1 again, its logarithm set aside."""
+    if product < TINY:
+        return 1.0, logs + math.log(max(product, LEAST))
+    return product, logs
 
 
 @dispatched(allocates=True)
@@ -66,6 +57,11 @@ class RankingFamily(Family):
     def encode(self, data: Rankings) -> Ballots:
         """The last of n items says nothing that the others have not said: rankings are cut off before it."""
         return data.ballots(data.n_items - 1)
+
+    @staticmethod
+    def log_alone(n_items: int, longest: int) -> Floats:
+        """(longest + 1,): ln (n − t)!/n!, the probability of one ranking of t items alone."""
+        return np.array([math.lgamma(n_items - t + 1.0) - math.lgamma(n_items + 1.0) for t in range(longest + 1)])
 
     @abstractmethod
     def allocate(self, encoded: Ballots, capacity: int) -> Any: ...

@@ -16,7 +16,7 @@ from maitre.states.rankings import OrderingState
 
 _KINDS = ("reinsertion", "stagewise", "swaps")
 _MANY_VOTERS = 20_000
-_FEW_ITEMS, _MANY_ITEMS = (6, 2, 2), (1, 0, 1)  # proposals
+_FEW_ITEMS, _MANY_BALLOTS, _MANY_ITEMS = (6, 2, 2), (20, 2, 10), (1, 0, 1)  # proposals
 
 
 class Mallows(RankingMove):
@@ -26,8 +26,8 @@ class Mallows(RankingMove):
     ----------
     collapsed_every : sweeps with θ integrated out come so often; between them θ is drawn first, which is faster. By default all of up to 20,000 voters, one in ten of more.
     rounds : how often θ and the orderings are redrawn in an iteration.
-    proposals : how many smart splits and merges, re-splits of two clusters, and coins (merges of clusters alike) an iteration makes; by default 6, 2 and 2, and of
-        more than 64 items, whose orderings take long to propose, 1, 0 and 1.
+    proposals : how many smart splits and merges, re-splits of two clusters, and coins (merges of clusters alike) an iteration makes; by default 6, 2 and 2, for more than
+        20,000 voters, who have many clusters, 20, 2 and 10, and of more than 64 items, whose orderings take long to propose, 1, 0 and 1.
     orderings : "reinsertion" (each item to any place), "stagewise" (a proposal of a whole ordering first, accepted or not), or "swaps" (neighbours).
     """
 
@@ -50,11 +50,13 @@ class Mallows(RankingMove):
         self.iteration = 0
 
     def step(self, state: OrderingState, rng: RngState) -> Report:
-        every = self.collapsed_every or (1 if state.model.n <= _MANY_VOTERS else 10)
+        many = state.model.n > _MANY_VOTERS
+        every = self.collapsed_every or (10 if many else 1)
         sweep = reseat_collapsed if self.iteration % every == 0 else reseat_explicit
         self.iteration += 1
         operations = sweep(state, rng).operations
         redraw(state, self.rounds, _KINDS.index(self.orderings), rng)
-        report = split_and_merge(state, self.proposals or (_FEW_ITEMS if state.statistics.n_items <= WORD else _MANY_ITEMS), rng)
+        usual = _MANY_ITEMS if state.statistics.n_items > WORD else _MANY_BALLOTS if many else _FEW_ITEMS
+        report = split_and_merge(state, usual if self.proposals is None else self.proposals, rng)
         state.log_joint = state.compute_log_joint()
         return report._replace(operations=operations)

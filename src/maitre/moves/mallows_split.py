@@ -17,19 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from maitre.families.generalized_mallows import (
-    Places,
-    count_codes,
-    draw_alone,
-    empty_slot,
-    invert,
-    log_density_alone,
-    log_marginal_of,
-    set_ordering,
-)
+from maitre.families.codes import Places, count_codes, draw_alone, invert, log_density_alone, set_ordering, weigh_codes
+from maitre.families.generalized_mallows import empty_slot, log_marginal_of
 from maitre.families.orderings import best_ordering, look_ahead
-from maitre.families.rankings import fill_codes
 from maitre.moves.base import Report
+from maitre.moves.ranking_pairs import find_member, members_of, position_of, seat_sides, seat_together
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled_apart, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log
@@ -68,11 +60,9 @@ compiled_form_of(propose_ordering, inline=False)(propose_ordering)
 @compiled_apart
 def log_likelihood_of(s: Any, d: int, places: Places, theta: Floats, log_psis: Floats) -> float:
     """ln p(ranking d | σ, θ)."""
-    begin, end = s.starts[d], s.starts[d + 1]
-    fill_codes(s.items, begin, end, places, s.codes)
-    value = 0.0
-    for j in range(end - begin):
-        value -= theta[j] * s.codes[j] + log_psis[j]
+    value = -weigh_codes(s, d, places, theta)
+    for j in range(s.starts[d + 1] - s.starts[d]):
+        value -= log_psis[j]
     return value
 
 
@@ -155,29 +145,6 @@ compiled_form_of(allocate, inline=False)(allocate)
 
 
 @compiled_apart
-def find_member(labels: Slots, cluster: int, inside: bool, number: int, but: int) -> int:
-    """The number-th voter in a cluster, or outside it, leaving one out."""
-    for i in range(len(labels)):
-        if i != but and (labels[i] == cluster) == inside:
-            if number == 0:
-                return i
-            number -= 1
-    return -1
-
-
-@compiled_apart
-def members_of(s: Any, labels: Slots, sizes: Ints, a: int, b: int) -> tuple[Ints, Ints, Ints]:
-    """The voters of two clusters (or one) in their order, their rankings, and 0 or 1."""
-    size, found = sizes[a] if a == b else sizes[a] + sizes[b], 0
-    voters, ballots, sides = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    for i in range(len(labels)):
-        if labels[i] == a or labels[i] == b:
-            voters[found], ballots[found], sides[found] = i, s.ballot[i], 0 if labels[i] == a else 1
-            found += 1
-    return voters, ballots, sides
-
-
-@compiled_apart
 def orderings_of(s: Any, a: int, b: int) -> Places:
     """The orderings of two slots."""
     found = np.empty((2, s.n_items), dtype=np.int16)
@@ -202,40 +169,31 @@ def propose_sides(s: Any, ballots: Ints, sides: Ints, replay: bool, orderings: P
     return value + propose_ordering(s, parts[1], n_second, orderings[1], replay, rng), n_first, parts
 
 
-compiled_form_of(propose_sides, inline=False)(propose_sides)
+def part(s: Any, chances: Floats, ballots: Ints, sides: Ints, first: int, second: int, replay: bool, orderings: Places, rng: Any) -> tuple[float, int, Ints]:
+    """Sides and their orderings; returns Σ ln m − ln q(σ) less the log probability of the sides, the size of the first, and the rankings of both."""
+    log_q = allocate(s, chances, sides, first, second, replay, rng)
+    value, n_first, parts = propose_sides(s, ballots, sides, replay, orderings, rng)
+    return value - log_q, n_first, parts
 
 
-def position_of(voters: Ints, voter: int) -> int:
-    """Where a voter stands among sorted ones."""
-    return int(np.searchsorted(voters, voter))
+for plain in (propose_sides, part):
+    compiled_form_of(plain, inline=False)(plain)
 
 
-compiled_form_of(position_of)(position_of)
-
-
-def commit_split(s: Any, labels: Slots, sizes: Ints, voters: Ints, sides: Ints, a: int, b: int, n_first: int, orderings: Places, parts: Ints) -> None:
+@compiled_apart
+def commit_split(s: Any, labels: Slots, sizes: Ints, voters: Ints, sides: Ints, a: int, b: int, orderings: Places, parts: Ints) -> None:
     """The two sides become the clusters of slots a and b."""
-    n = len(voters)
-    for t in range(n):
-        labels[voters[t]] = a if sides[t] == 0 else b
-    sizes[a], sizes[b] = n_first, n - n_first
-    settle_cluster(s, a, orderings[0], parts[0], n_first)
-    settle_cluster(s, b, orderings[1], parts[1], n - n_first)
+    seat_sides(labels, sizes, voters, sides, a, b)
+    settle_cluster(s, a, orderings[0], parts[0], sizes[a])
+    settle_cluster(s, b, orderings[1], parts[1], sizes[b])
 
 
-compiled_form_of(commit_split, inline=False)(commit_split)
-
-
+@compiled_apart
 def commit_merge(s: Any, labels: Slots, sizes: Ints, voters: Ints, ballots: Ints, a: int, b: int, ordering: Places) -> None:
     """Two clusters become that of slot a."""
-    for t in range(len(voters)):
-        labels[voters[t]] = a
-    sizes[a], sizes[b] = len(voters), 0
+    seat_together(labels, sizes, voters, a, b)
     settle_cluster(s, a, ordering, ballots, len(voters))
     empty_slot(s, b)
-
-
-compiled_form_of(commit_merge, inline=False)(commit_merge)
 
 
 @kernel
@@ -261,13 +219,12 @@ def smart(s: Any, labels: Slots, sizes: Ints, log_v: Floats, log_w: Floats, roun
     n_clusters = n_clusters if merged else n_clusters - 1
     first, second = position_of(voters, i), position_of(voters, j)
     chances = launch(s, ballots, first, second, rounds)
-    value = -allocate(s, chances, sides, first, second, not merged, rng)
-    gain, n_first, parts = propose_sides(s, ballots, sides, not merged, orderings, rng)
-    value += gain - propose_ordering(s, ballots, size, whole, merged, rng) - math.lgamma(s.n_items + 1.0)
+    value, n_first, parts = part(s, chances, ballots, sides, first, second, not merged, orderings, rng)
+    value -= propose_ordering(s, ballots, size, whole, merged, rng) + math.lgamma(s.n_items + 1.0)
     value += log_v[n_clusters + 1] - log_v[n_clusters] + log_w[n_first] + log_w[size - n_first] - log_w[size]
     value += math.log((1.0 - _SAME) * (size - 1) / (_SAME * (n - n_first)))
     if merged and draw_event(value, rng):
-        commit_split(s, labels, sizes, voters, sides, a, first_empty(sizes, 0), n_first, orderings, parts)
+        commit_split(s, labels, sizes, voters, sides, a, first_empty(sizes, 0), orderings, parts)
         return 1
     if not merged and draw_event(-value, rng):
         commit_merge(s, labels, sizes, voters, ballots, a, b, whole)
@@ -291,14 +248,12 @@ def resplit(s: Any, labels: Slots, sizes: Ints, log_w: Floats, rounds: int, rng:
     size, orderings = len(voters), orderings_of(s, a, b)
     first, second = position_of(voters, i), position_of(voters, j)
     chances = launch(s, ballots, first, second, rounds)
-    value = allocate(s, chances, sides, first, second, True, rng)
-    gain, n_first, parts = propose_sides(s, ballots, sides, True, orderings, rng)
-    value -= gain + log_w[n_first] + log_w[size - n_first]
-    value -= allocate(s, chances, sides, first, second, False, rng)
-    gain, n_first, parts = propose_sides(s, ballots, sides, False, orderings, rng)
-    value += gain + log_w[n_first] + log_w[size - n_first]
-    if draw_event(value, rng):
-        commit_split(s, labels, sizes, voters, sides, a, b, n_first, orderings, parts)
+    present, n_first, parts = part(s, chances, ballots, sides, first, second, True, orderings, rng)
+    present += log_w[n_first] + log_w[size - n_first]
+    value, n_first, parts = part(s, chances, ballots, sides, first, second, False, orderings, rng)
+    value += log_w[n_first] + log_w[size - n_first]
+    if draw_event(value - present, rng):
+        commit_split(s, labels, sizes, voters, sides, a, b, orderings, parts)
         return 1
     return 0
 
@@ -364,7 +319,7 @@ def coin(s: Any, labels: Slots, sizes: Ints, log_v: Floats, log_w: Floats, score
     value += max(forth, back) + math.log1p(math.exp(-abs(forth - back))) - math.log(n_clusters + 1.0)
     value -= math.log(2.0 / n_clusters) + math.lgamma(n_first + 1.0) + math.lgamma(n_second + 1.0) - math.lgamma(size + 2.0)
     if splitting and draw_event(value, rng):
-        commit_split(s, labels, sizes, voters, sides, a, b, n_first, orderings, parts)
+        commit_split(s, labels, sizes, voters, sides, a, b, orderings, parts)
         return 1
     if not splitting and draw_event(-value, rng):
         commit_merge(s, labels, sizes, voters, ballots, a, b, whole)

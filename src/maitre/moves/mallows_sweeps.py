@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from maitre.families.generalized_mallows import MallowsStatistics, count_codes, draw_ordering_alone, forget_tables, invert
+from maitre.families.codes import count_codes, draw_ordering_alone, invert, weigh_codes
+from maitre.families.generalized_mallows import MallowsStatistics, forget_tables
 from maitre.families.orderings import fill_costs, fill_pairs, fill_rows, redraw_stagewise, reinsert, swap_neighbours
-from maitre.families.rankings import fill_codes
 from maitre.moves.base import Report
 from maitre.moves.rankings import listed, reseat
 from maitre.numerics.arrays import Floats, Ints
@@ -57,12 +57,7 @@ class ExplicitMallows(namedtuple("ExplicitMallows", (*MallowsStatistics._fields,
 @compiled_apart
 def log_likelihood(s: Any, k: int, d: int) -> float:
     """ln p(ranking d | σ_k, θ_k)."""
-    begin, end = s.starts[d], s.starts[d + 1]
-    fill_codes(s.items, begin, end, s.places[k], s.codes)
-    value = -s.sums_of_log_psis[end - begin, k]
-    for j in range(end - begin):
-        value -= s.dispersions[k, j] * s.codes[j]
-    return value
+    return -s.sums_of_log_psis[s.starts[d + 1] - s.starts[d], k] - weigh_codes(s, d, s.places[k], s.dispersions[k])
 
 
 @compiled_apart

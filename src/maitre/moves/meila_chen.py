@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maitre.families.generalized_mallows import GeneralizedMallows, MallowsStatistics, count_codes, draw_ordering_alone, invert
+from maitre.families.codes import count_codes, draw_ordering_alone, fill_codes, invert
+from maitre.families.generalized_mallows import GeneralizedMallows, MallowsStatistics
 from maitre.families.orderings import fill_costs, fill_rows, redraw_stagewise, reinsert, stagewise
-from maitre.families.rankings import fill_codes
 from maitre.moves.base import Report
 from maitre.moves.mallows_sweeps import ExplicitMallows, draw_dispersions, lay_out, with_dispersions
 from maitre.moves.rankings import RankingMove, listed, reseat

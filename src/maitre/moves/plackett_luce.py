@@ -1,4 +1,4 @@
-"""Mixtures of Plackett–Luce models: an iteration is a sweep over all voters given the clusters' worths (`maitre.moves.rankings`), then new worths given the clusters."""
+"""Mixtures of Plackett–Luce models: an iteration is a sweep over all voters given the clusters' worths (`maitre.moves.rankings`), new worths given the clusters, splits and merges."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import Any, ClassVar
 from maitre.families.plackett_luce import PlackettLuce, draw_worths_alone, lay_out_worths, redraw_worths
 from maitre.moves.base import Report
 from maitre.moves.rankings import RankingMove, listed, reseat
+from maitre.moves.worths_split import split_and_merge
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Ints
+from maitre.numerics.bits import WORD
 from maitre.numerics.compilation import kernel
 from maitre.numerics.rng import RngState
 from maitre.states.rankings import WorthState
+
+_FEW_ITEMS, _MANY_ITEMS = (20, 20), (4, 4)  # proposals
 
 
 @kernel
@@ -26,14 +30,22 @@ def redraw_all_worths(s: Any, sizes: Ints, members: Ints, begin: Ints, rounds: i
 
 
 class Worths(RankingMove):
-    """Exact sampling of partition and worths; `rounds` is how often worths are redrawn in an iteration."""
+    """Exact sampling of partition and worths.
+
+    Parameters
+    ----------
+    rounds : how often worths are redrawn in an iteration.
+    proposals : how many smart splits and merges, and broad ones (merges of clusters alike), an iteration makes (`maitre.moves.worths_split`); by default 20 of each,
+        and of more than 64 items, whose worths take long to propose, 4.
+    """
 
     name = "plackett_luce"
     state: ClassVar[type[WorthState]] = WorthState
     family = PlackettLuce
 
-    def __init__(self, rounds: int = 2) -> None:
+    def __init__(self, rounds: int = 2, proposals: tuple[int, int] | None = None) -> None:
         self.rounds = whole_number("rounds", rounds, least=1)
+        self.proposals = None if proposals is None else tuple(whole_number("proposals", number) for number in proposals)
 
     def step(self, state: WorthState, rng: RngState) -> Report:
         def statistics() -> Any:
@@ -42,5 +54,7 @@ class Worths(RankingMove):
 
         report = reseat(state, statistics, rng)
         state.run(redraw_all_worths, state.sizes, *listed(state), self.rounds, rng)
+        usual = _MANY_ITEMS if state.statistics.n_items > WORD else _FEW_ITEMS
+        outcome = split_and_merge(state, usual if self.proposals is None else self.proposals, rng)
         state.log_joint = state.compute_log_joint()
-        return report
+        return outcome._replace(operations=report.operations)

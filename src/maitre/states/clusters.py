@@ -85,7 +85,7 @@ class ClusterState(State):
         self.compiled = compiled
         self.engine: Engine = SERIAL
         self._slots: tuple[Any, int] | None = None  # the family and the capacity that the slots were made for
-        self.collapsed = supports(model.family.statistics, "log_marginal")
+        self.collapsed = not self.scored_by_parameters(model)
         self.explicit_log_likelihood = float((values or {}).get("explicit_log_likelihood", np.nan))
         self._array_names = tuple(model.family.arrays(model.encoded))
         arrays = self._arrays_of(values)
@@ -100,6 +100,11 @@ class ClusterState(State):
         """Run a kernel on the statistics, compiled or as plain Python."""
         return (function if self.compiled else function.python)(self.statistics, *arguments)
 
+    @classmethod
+    def scored_by_parameters(cls, model: Model) -> bool:
+        """Whether the log joint rests on parameters that moves drew and nobody keeps: without closed marginals."""
+        return not supports(model.family.statistics, "log_marginal")
+
     # -- variables ------------------------------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -108,7 +113,7 @@ class ClusterState(State):
         names = [*model.prior.hyperpriors(), *(f"family.{name}" for name in model.family.hyperpriors())]
         scalars = [Variable(name, "scalar") for name in names]
         scalars += [Variable(f"family.{name}", "scalar", shape=shape) for name, shape in model.family.arrays(model.encoded).items()]
-        explicit = () if supports(model.family.statistics, "log_marginal") else (Variable("explicit_log_likelihood", "scalar", kept=False),)
+        explicit = (Variable("explicit_log_likelihood", "scalar", kept=False),) if cls.scored_by_parameters(model) else ()
         return (*scalars, *explicit)
 
     def variables(self) -> dict[str, Any]:

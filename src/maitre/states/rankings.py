@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from maitre.families.generalized_mallows import count_codes, empty_slot, log_marginal_of, set_ordering
+from maitre.families.codes import count_codes, set_ordering
+from maitre.families.generalized_mallows import empty_slot, log_marginal_of
 from maitre.families.orderings import best_ordering
-from maitre.families.plackett_luce import fit_worths, lay_out_worths, log_likelihood
+from maitre.families.plackett_luce import fit_worths, lay_out_worths, list_distinct, log_likelihood
 from maitre.model import Model
 from maitre.numerics.arrays import Ints
 from maitre.numerics.compilation import compiled_apart
@@ -79,6 +80,11 @@ class RankingState(MixtureState):
         """Labels, the clusters' rows, and hyper-parameters."""
         labels, *others = super().declare(model)
         return (labels, Variable(cls.ROWS[0], "cluster", dtype=cls.ROWS[1], shape=(int(model.family.n_items),)), *others)  # type: ignore[attr-defined]
+
+    @classmethod
+    def scored_by_parameters(cls, model: Model) -> bool:
+        """The log joint follows from the rows."""
+        return False
 
     def variables(self) -> dict[str, Any]:
         """Labels, rows in the canonical order of the clusters, and hyper-parameters."""
@@ -202,10 +208,10 @@ class WorthState(RankingState):
             members, begin = np.empty(self.model.n, dtype=np.int64), np.zeros(self.capacity, dtype=np.int64)
             list_ballots(s, self.labels, self.sizes, members, begin)
             for k in np.flatnonzero(self.sizes).tolist():
-                fit_worths(s, k, members[begin[k] :], int(self.sizes[k]))
+                fit_worths(s, *list_distinct(members[begin[k] :], int(self.sizes[k])), s.worths[k])
         else:
             s.worths[: len(rows)] = rows
-            lay_out_worths(s)
+        lay_out_worths(s)
 
     def log_likelihood(self) -> float:
         """Σ_c ln p(w_c) + Σ_i ln p(x_i | w)."""
