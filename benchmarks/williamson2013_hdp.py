@@ -215,7 +215,7 @@ def draw(blocks: dict[tuple[int, int], Trace], methods: list[Trace], best: float
             label=trace.name + ("" if trace.exact else " (inexact)"),
         )
     b.set(title="(b) all systems, one core", xlabel="CPU seconds", ylabel="perplexity of held-out halves", yscale="log")
-    b.legend(fontsize=7)
+    b.legend(fontsize=7, framealpha=0.5)  # a curve may run behind it
     places = np.arange(len(PROCESSORS))
     for offset, (name, threads) in zip((-0.2, 0.2), ((f"{CORES} cores", CORES), ("one core", 1)), strict=True):
         seconds = [reached(blocks[p, threads], best) for p in PROCESSORS]

@@ -36,7 +36,7 @@ class FranchiseState(ClusterState):
     """Labels of points in groups, and the weights of their clusters in the common measure."""
 
     PRIOR: ClassVar[type[HierarchicalDirichletProcess]] = HierarchicalDirichletProcess
-    STARTS = ("random",)
+    STARTS = ("kmeans",)
     KEEPS_LABELS: ClassVar[bool] = False
 
     def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None, starts: Ints | None = None) -> None:
