@@ -6,11 +6,13 @@ the same documents for all. How each library's numbers become (φ, a) is said wh
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,25 @@ class Trace:
     neutral: list[float] = field(default_factory=list)
     topics: list[int] = field(default_factory=list)
     tokens_per_second: float = float("nan")
+    local: float = float("nan")  # seconds of a sweep in parallel steps …
+    rest: float = float("nan")  # … and in others
+
+
+class Ledger:
+    """Traces by name in a file, written as they are made: a run that was stopped goes on with the next one. Other settings begin a new file."""
+
+    def __init__(self, file: Path, settings: str) -> None:
+        self.file, self.settings = file, settings
+        stored = json.loads(file.read_text()) if file.exists() else {}
+        self.traces = {name: trace and Trace(**trace) for name, trace in stored.get("traces", {}).items()} if stored.get("settings") == settings else {}
+
+    def trace(self, name: str, make: Callable[[], Trace | None]) -> Trace | None:
+        """The trace of this name, made if there is none yet."""
+        if name not in self.traces:
+            self.traces[name] = make()
+            written = {name: trace and asdict(trace) for name, trace in self.traces.items()}
+            self.file.write_text(json.dumps({"settings": self.settings, "traces": written}))
+        return self.traces[name]
 
 
 Topics = tuple[Any, Any]  # φ and a

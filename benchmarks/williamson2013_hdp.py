@@ -13,7 +13,7 @@ library's default and the same from the paper's start, protected steps over all 
 (c) seconds until the perplexity is within 2 % of the best that any P reached, on all cores and, as a control, P virtual processors on one; (d) seconds of a sweep in the
 local step, which runs in parallel, and in the global one.
 
-Compilation and measuring are not counted. tomotopy and gensim are left out, with a word, where they are not installed.
+Compilation and measuring are not counted. What has been measured is kept in a .json beside the table: a run that was stopped goes on from there. tomotopy and gensim are left out, with a word, where they are not installed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # matrix products of other libraries
 
@@ -32,7 +33,7 @@ import numpy as np
 from datasets import DATA, present
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.preprocessing import normalize
-from topic_rivals import Split, Topics, Trace, follow, gensim_hdp, tomotopy_hdp, tomotopy_lda
+from topic_rivals import Ledger, Split, Topics, Trace, follow, gensim_hdp, tomotopy_hdp, tomotopy_lda
 from williamson2013_dp import Timed
 
 import maitre as mt
@@ -95,7 +96,7 @@ class Blocks:
         self.engine = Timed(engine_named("threads", threads))
         self.trace = follow(data, Trace(f"superclusters, P = {processors}, {threads} threads"), self._steps(data, processors), seconds, clock="wall")
         self.engine.close()
-        self.local, self.rest = self.engine.seconds / self.sweeps, (self.total - self.engine.seconds) / self.sweeps
+        self.trace.local, self.trace.rest = self.engine.seconds / self.sweeps, (self.total - self.engine.seconds) / self.sweeps
 
     def _steps(self, data: Corpus, processors: int) -> Steps:
         state, move = FranchiseState.of_labels(data.model, data.k_means), mt.moves.Superclusters(processors).fitted_to(data.model)
@@ -109,27 +110,43 @@ class Blocks:
             yield lambda: topics_of(state), data.n_tokens
 
 
-def approximations(data: Corpus, seconds: float) -> Iterator[Trace]:
-    """CVB0 and Synch, each with as many iterations as about fill the time."""
-    runs: dict[str, Callable[[int], mt.GroupPosterior]] = {
-        "CVB0, T = 100": lambda n: mt.approximate.collapsed_variational_topics(
-            data.train, truncation=100, iterations=n, tolerance=0.0, draws=1, progress=False
-        ),
-        "Synch, P = 8, from 80 k-means": lambda n: mt.approximate.synchronous_groups(
-            data.train, processors=8, sweeps=n, burn_in=n - 1, init=data.k_means, threads=1, progress=False
-        ),
+def approximation(data: Corpus, name: str, seconds: float, method: Callable[[int], mt.GroupPosterior]) -> Trace:
+    """An inexact method with as many iterations as about fill the time."""
+    method(2)  # compiles
+    began = time.process_time()
+    method(2)
+    one = max(1e-3, (time.process_time() - began) / 2)
+
+    def steps() -> Steps:
+        hdp = method(max(2, int(seconds / one)))
+        yield lambda: of_posterior(hdp), 0
+
+    return follow(data, Trace(name, exact=False), steps(), (seconds,))
+
+
+def systems(data: Corpus, seconds: float, at: tuple[float, ...]) -> dict[str, Callable[[], Trace | None]]:
+    """All that is compared on one core."""
+
+    def ours(name: str, moves: str, init: Any) -> Trace:
+        return follow(data, Trace(name), chain(data, moves, init), at)
+
+    def variational(n: int) -> mt.GroupPosterior:
+        return mt.approximate.collapsed_variational_topics(data.train, truncation=100, iterations=n, tolerance=0.0, draws=1, progress=False)
+
+    def synchronous(n: int) -> mt.GroupPosterior:
+        return mt.approximate.synchronous_groups(data.train, processors=8, sweeps=n, burn_in=n - 1, init=data.k_means, threads=1, progress=False)
+
+    return {
+        "direct": lambda: ours("maitre direct, default start", "direct", "auto"),
+        "direct, k-means": lambda: ours("maitre direct, 80 k-means", "direct", data.k_means),
+        "documents": lambda: ours("maitre documents, default start", "documents", "auto"),
+        "CVB0": lambda: approximation(data, "CVB0, T = 100", seconds, variational),
+        "Synch": lambda: approximation(data, "Synch, P = 8, from 80 k-means", seconds, synchronous),
+        "LDA 100": lambda: tomotopy_lda(data, 100, at),
+        "LDA 400": lambda: tomotopy_lda(data, 400, at),
+        "tomotopy HDP": lambda: tomotopy_hdp(data, at),
+        "gensim HDP": lambda: gensim_hdp(data, at),
     }
-    for name, method in runs.items():
-        method(2)  # compiles
-        began = time.process_time()
-        method(2)
-        one = max(1e-3, (time.process_time() - began) / 2)
-
-        def steps(method: Any = method, one: float = one) -> Steps:
-            hdp = method(max(2, int(seconds / one)))
-            yield lambda: of_posterior(hdp), 0
-
-        yield follow(data, Trace(name, exact=False), steps(), (seconds,))
 
 
 def run(corpus: str, documents: int | None, seconds: float, output: Path) -> None:
@@ -146,12 +163,14 @@ def run(corpus: str, documents: int | None, seconds: float, output: Path) -> Non
     data = Corpus(corpus, documents)
     say(f"{corpus}: {data.train.shape[0]:,} documents and {data.n_tokens:,} words to learn from, {data.test.shape[0]} documents held out; {CORES} cores\n")
     at = tuple(float(s) for s in np.round(seconds * np.array([0.1, 0.25, 0.5, 1.0]), 2))
-    blocks = {(p, threads): Blocks(data, p, threads, at) for p in PROCESSORS for threads in sorted({1, CORES})}
-    best = min(b.trace.perplexity[-1] for b in blocks.values())
+    ledger, blocks = Ledger(output.with_suffix(".json"), f"{corpus} {documents} {at} {CORES}"), {}
+    for p, threads in product(PROCESSORS, sorted({1, CORES})):
+        blocks[p, threads] = cast(Trace, ledger.trace(f"P = {p}, {threads}", lambda p=p, threads=threads: Blocks(data, p, threads, at).trace))
+    best = min(trace.perplexity[-1] for trace in blocks.values())
     say(f"{'P':>2} {'threads':>7} {'sweep s':>8} {'local':>7} {'global':>7} {'within 2 % s':>12} {'perplexity':>10} {'topics':>6} {'M tokens/CPU s':>14}")
-    for (p, threads), b in blocks.items():
-        t, rate = b.trace, b.trace.tokens_per_second / 1e6
-        times = f"{b.local + b.rest:>8.3f} {b.local:>7.3f} {b.rest:>7.3f} {reached(t, best):>12.1f}"
+    for (p, threads), t in blocks.items():
+        rate = t.tokens_per_second / 1e6
+        times = f"{t.local + t.rest:>8.3f} {t.local:>7.3f} {t.rest:>7.3f} {reached(t, best):>12.1f}"
         say(f"{p:>2} {threads:>7} {times} {t.perplexity[-1]:>10.0f} {t.topics[-1]:>6} {rate:>14.2f}")
     say(f"\n{'system':<46} {'CPU s':>7} {'perplexity':>10} {'neutral':>8} {'topics':>6} {'M tokens/CPU s':>14}")
     methods: list[Trace] = []
@@ -167,15 +186,8 @@ def run(corpus: str, documents: int | None, seconds: float, output: Path) -> Non
                 f"{trace.name + mark:<46} {trace.cpu[place]:>7.1f} {trace.perplexity[place]:>10.0f} {trace.neutral[place]:>8.0f} {trace.topics[place]:>6} {rate}"
             )
 
-    row(follow(data, Trace("maitre direct, default start"), chain(data, "direct", "auto"), at))
-    row(follow(data, Trace("maitre direct, 80 k-means"), chain(data, "direct", data.k_means), at))
-    row(follow(data, Trace("maitre documents, default start"), chain(data, "documents", "auto"), at))
-    for trace in approximations(data, seconds):
-        row(trace)
-    row(tomotopy_lda(data, 100, at))
-    row(tomotopy_lda(data, 400, at))
-    row(tomotopy_hdp(data, at))
-    row(gensim_hdp(data, at))
+    for name, make in systems(data, seconds, at).items():
+        row(ledger.trace(name, make))
     output.with_suffix(".txt").write_text("\n".join(lines) + "\n")
     draw(blocks, methods, best, f"{corpus}: {data.n_tokens:,} words", output.with_suffix(".png"))
     print(f"\n{output.with_suffix('.png')} and {output.with_suffix('.txt')} written")
@@ -186,10 +198,10 @@ def reached(trace: Trace, best: float) -> float:
     return next((s for s, value in zip(trace.wall, trace.perplexity, strict=True) if value <= 1.02 * best), float("nan"))
 
 
-def draw(blocks: dict[tuple[int, int], Blocks], methods: list[Trace], best: float, title: str, file: Path) -> None:
+def draw(blocks: dict[tuple[int, int], Trace], methods: list[Trace], best: float, title: str, file: Path) -> None:
     figure, ((a, b), (c, d)) = plt.subplots(2, 2, figsize=(13, 9), constrained_layout=True)
     for p in PROCESSORS:
-        trace = blocks[p, CORES].trace
+        trace = blocks[p, CORES]
         a.plot(trace.wall, trace.perplexity, marker=".", label=f"P = {p}")
     a.set(title=f"(a) superclusters on {CORES} cores", xlabel="seconds", ylabel="perplexity of held-out halves")
     a.legend()
@@ -203,10 +215,10 @@ def draw(blocks: dict[tuple[int, int], Blocks], methods: list[Trace], best: floa
             label=trace.name + ("" if trace.exact else " (inexact)"),
         )
     b.set(title="(b) all systems, one core", xlabel="CPU seconds", ylabel="perplexity of held-out halves", yscale="log")
-    b.legend(fontsize=7)
+    b.legend(fontsize=7, framealpha=0.5)  # a curve may run behind it
     places = np.arange(len(PROCESSORS))
     for offset, (name, threads) in zip((-0.2, 0.2), ((f"{CORES} cores", CORES), ("one core", 1)), strict=True):
-        seconds = [reached(blocks[p, threads].trace, best) for p in PROCESSORS]
+        seconds = [reached(blocks[p, threads], best) for p in PROCESSORS]
         c.bar(places + offset, np.nan_to_num(seconds), 0.4, label=name)
         for place in places[np.isnan(seconds)]:
             c.text(place + offset, 0.0, "not reached", rotation=90, ha="center", va="bottom", fontsize=8)

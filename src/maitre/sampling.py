@@ -34,7 +34,7 @@ from maitre.priors.base import Prior
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 
 _ONE = Gamma(1.0, 1.0)
-_CLUSTERS_AT_FIRST, _MOST_TOPICS_AT_FIRST = 20, 800
+_MOST_TOPICS_AT_FIRST = 800
 _LONGER = 5  # times that a run is made twice as long
 _VISITS_KEPT, _VISITS_DROPPED = 40_000_000, 200_000_000
 
@@ -163,8 +163,9 @@ def sample_groups(
     moves : "direct" (the fastest on one core), "documents" (all groups at once, on several threads), "tables" (the Chinese restaurant franchise), or
         `maitre.moves.Superclusters` (clusters dealt to virtual processors).
     draws, burn_in : iterations kept and dropped, per chain; by default 40 million and 200 million visits to points, between 20 or 50 and 1000 iterations.
-    init : "auto" puts the points into clusters at random: of words half as many as there are documents, at most 800. Few clusters are hard to part later, and many merge by
-        themselves. Otherwise "one", "random:K", or one label per point (words: document by document, by word within a document).
+    init : "auto" puts words into topics at random, half as many as there are documents, at most 800: few topics are hard to part later, and many merge by themselves. Other
+        points begin in the clusters that `maitre.sample` would begin with if they were one group, or those of k-means. Otherwise "one", "kmeans:K",
+        "random:K", or one label per point (words: document by document, by word within a document).
     keep_labels : whether draws keep the cluster of every point.
     own : whether every group has a γ of its own, with the prior `group`; else they have one in common.
     thin, chains, seed, engine, store, progress, time_budget, threads, store_data : as in `maitre.sample`.
@@ -198,7 +199,7 @@ def group_settings(
     keep_labels: bool = False,
 ) -> Settings:
     """The settings of `sample_groups`, with what was left open filled in."""
-    n_clusters = _CLUSTERS_AT_FIRST if rows.n_words is None else int(np.clip(rows.n_groups // 2, 10, _MOST_TOPICS_AT_FIRST))
+    n_topics = int(np.clip(rows.n_groups // 2, 10, _MOST_TOPICS_AT_FIRST))
     moves = "direct" if isinstance(moves, str) and moves.strip() == "auto" else moves
     if truth("keep_labels", keep_labels):
         parts = [(move, move.options()) for move in named_moves(moves)]
@@ -212,7 +213,7 @@ def group_settings(
         thin,
         chains,
         seed,
-        f"random:{n_clusters}" if isinstance(init, str) and init == "auto" else init,
+        f"random:{n_topics}" if isinstance(init, str) and init == "auto" and rows.n_words is not None else init,
     )
 
 

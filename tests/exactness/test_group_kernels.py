@@ -286,7 +286,7 @@ def test_redrawing_all_groups_leaves_the_law_invariant(n_clusters, monkeypatch):
     def parameters(state, rng):
         return (PHI[np.argmin(np.abs(OWN[:, None] - state.beta), axis=0)],)
 
-    count = documents.count_halves
+    mark = documents.mark_clusters
     monkeypatch.setattr(documents, "_draw_parameters", parameters)
     for name in ("gamma", "small_gamma"):  # whose shape is γβ_k and a whole number
         monkeypatch.setattr(documents, name, lambda shape, rng: 0.2 + shape % 1.0)
@@ -298,9 +298,8 @@ def test_redrawing_all_groups_leaves_the_law_invariant(n_clusters, monkeypatch):
     assert error_of(law, matrix) < 1e-12
     assert np.count_nonzero(matrix - np.diag(np.diag(matrix))) > 0
 
-    def wrong_halves(labels, starts, half, counts):  # open where the half itself has points: then clusters may be left empty
-        count(labels, starts, half, counts)
-        counts[:] = counts[::-1].copy()
+    def wrong_half(labels, starts, half, which, marked):  # open where the half itself has points: then clusters may be left empty
+        mark(labels, starts, half, 1 - which, marked)
 
-    monkeypatch.setattr(documents, "count_halves", wrong_halves)
+    monkeypatch.setattr(documents, "mark_clusters", wrong_half)
     assert error_of(law, matrix_of(states, redraw)) > 1e-3

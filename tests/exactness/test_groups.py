@@ -241,10 +241,10 @@ def test_probabilities_of_words_have_their_means():
 def test_clusters_that_are_left_empty_are_noticed(monkeypatch):
     """Every cluster open, and the empty ones forgotten."""
 
-    def all_open(labels, starts, half, counts):
-        counts[:] = np.bincount(labels, minlength=counts.shape[1])
+    def all_open(labels, starts, half, which, marked):
+        marked[labels] = True
 
-    monkeypatch.setattr(documents, "count_halves", all_open)
+    monkeypatch.setattr(documents, "mark_clusters", all_open)
     assert distance_in_errors(by_move(mt.moves.Documents(0.5, 1), 6_000), 2.28811851) > 5.0
 
 

@@ -102,6 +102,7 @@ def _predictions_by_hand(hdp, x, groups):
         joint = weights[:, None] * np.array(densities)
         np.testing.assert_allclose(hdp.predict_proba(points, names), (joint / joint.sum(axis=0)).T, rtol=1e-6)
         assert hdp.predict(points, names).tolist() == joint[:2].argmax(axis=0).tolist()
+        np.testing.assert_array_equal(hdp.predict_proba((points, [names] * 3)), hdp.predict_proba(points, names))
     log_density = hdp.log_density(points, max_draws=40, groups=["a", "b", "elsewhere"])
     assert log_density[0] > -5.0
     assert log_density[2] < -15.0
@@ -224,3 +225,14 @@ def test_what_is_missing_of_points_in_groups_is_a_variable():
     assert np.count_nonzero(state.statistics.x == 2.5) == 1
     assert state.log_joint != before
     state.audit()
+
+
+def test_points_of_groups_begin_where_a_mixture_of_all_would():
+    """From labels at random, clusters that are far apart often ended as one."""
+    rng = np.random.default_rng(0)
+    x, groups = np.concatenate([rng.normal(-3.0, 1.0, (100, 2)), rng.normal(3.0, 1.0, (100, 2))]) * [1.0, 1000.0], rng.choice(["a", "b", "c"], 200)
+    hdp = mt.sample_groups((x, groups), draws=10, burn_in=20, progress=False)
+    assert type(hdp.model.family).__name__ == "HierarchicalNormalInverseWishart"
+    assert hdp.n_clusters.min() >= 2
+    assert "one group" in hdp.start_in_words
+    assert set(hdp.predict((x[[0, 150]], ["a", "elsewhere"])).tolist()) == {0, 1}

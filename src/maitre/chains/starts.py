@@ -24,6 +24,7 @@ from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states import state_for
 from maitre.states.base import State
+from maitre.states.franchise import FranchiseState
 from maitre.states.mixture import MixtureState
 
 NAMES = ("auto", "sequential", "search", "one", "singletons", "random", "kmeans", "variational")
@@ -166,6 +167,8 @@ def start(
         return seated(model, initial_labels(init, model, rng), rng, kind)
     if kind is MixtureState and model.in_memory and model.family.climbs():
         return climbed(model, _sweep(model, kind), rng, stop, number)
+    if issubclass(kind, FranchiseState) and model.in_memory and model.family.climbs():
+        return _as_if_one_group(model, kind, rng, stop, number)
     starts = starts or kind.STARTS
     sweep = _sweep(model, kind) if kind is state_for(model.prior) and len(starts) > 1 else None
     candidates: list[State] = []
@@ -177,6 +180,14 @@ def start(
             sweep.step(state, rng)  # type: ignore[union-attr]
         candidates.append(state)
     return max(candidates, key=_worth) if len(candidates) > 1 else candidates[0]
+
+
+def _as_if_one_group(model: Model, kind: type[FranchiseState], rng: RngState, stop: Event | None, number: int) -> State:
+    """Points of groups in the clusters, with the family's hyper-parameters, from which a mixture of all of them would start."""
+    mixture = dataclasses.replace(model, prior=DirichletProcess())
+    found = climbed(mixture, _sweep(mixture, MixtureState), rng, stop, number)
+    values = {name: value for name, value in found.variables().items() if name.startswith("family.")}
+    return kind.of_variables(model, kind.of_labels(model, found.canonical_labels()).variables() | values)
 
 
 def _worth(state: State) -> float:

@@ -13,71 +13,81 @@ denominator, as must be meant, "paper-eq6-literal" what is printed. Neither leav
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from maitre.model import Model
 from maitre.moves.base import Report
+from maitre.moves.dealing import Deal
 from maitre.moves.dishes import Seats, seated
 from maitre.moves.franchise import FranchiseMove, Served, draw_shares, draw_weights
 from maitre.moves.registry import check_move, named_moves
-from maitre.moves.superclusters import GlobalStep, deal, largest_first, logger, points_by_block, streams_of_blocks
+from maitre.moves.superclusters import GlobalStep, deal, largest_first, logger, streams_of_blocks
 from maitre.numerics.arguments import one_of, whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
-from maitre.numerics.compilation import compiled
 from maitre.numerics.draw import draw_event
 from maitre.numerics.rng import RngState
-from maitre.partitions.labels import canonical_slots
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.franchise import FranchiseState
 
 
-@compiled
-def _take_back(labels: Slots, points: Ints, part: Slots, rank: Slots) -> None:
-    """The labels of some points, each cluster of the part with its rank among all."""
-    for t in range(len(points)):
-        labels[points[t]] = rank[part[t]]
+class _Block(NamedTuple):
+    """What a processor found: its clusters, in order of their first points (which are places among all points), and how they were found."""
+
+    slots: Ints
+    first: Slots
+    weights: Floats
+    sizes: Ints
+    served: Ints
+    in_group: Ints
+    rest: float
+    capacity: int
+    reports: list[Report]
 
 
 def run_blocks(state: FranchiseState, held_by: Ints, rests: Floats, moves: list[FranchiseMove], sweeps: int, proposals: int, rng: Any) -> tuple[Served, Report]:
     """The local step: `held_by` has the processor of every cluster in canonical order, `rests` what each processor has of β_*, which is brought up to date."""
-    labels, processors = canonical_slots(state.labels, state.capacity, np.int32), len(rests)
-    weights = state.beta[state.slots_in_order()]
-    by_block, streams = points_by_block(labels, held_by, processors), streams_of_blocks(processors, rng)
+    slots, processors = state.slots_in_order(), len(rests)
+    weights, holder = state.beta[slots], np.zeros(state.capacity, dtype=np.int64)
+    holder[slots] = held_by
+    dealt, streams = Deal(state.labels, holder, processors, state.engine), streams_of_blocks(processors, rng)
     prior, each = HierarchicalDirichletProcess(float(state.prior.top) / processors, 1.0), -(-proposals // processors)
+    labels = np.empty(state.model.n, dtype=np.int32)  # slots of the blocks, whose points stand one after the other
+    of_block = np.split(labels, np.cumsum([len(points) for points in dealt.by_block[:-1]]))
 
-    def local(block: int) -> tuple[FranchiseState, float, Served, list[Report]]:
-        points, own, stream = by_block[block], weights[held_by == block], streams[block]
+    def local(block: int) -> _Block:
+        points, own, stream = dealt.by_block[block], weights[held_by == block], streams[block]
         xi = own.sum() + rests[block]
         values = {"weights": own / xi, "rest": rests[block] / xi, "gammas": xi * state.gammas}
         model = state.model.restricted(points, state.family, prior)
-        part = FranchiseState(model, labels[points], state.compiled, values, np.searchsorted(points, state.starts))
+        part = FranchiseState(model, state.labels[points], state.compiled, values, np.searchsorted(points, state.starts))
         reports = []
         for move in moves * sweeps:
             served, report = move.redraw(part, each if move.proposals is None else move.proposals, stream)
             draw_weights(part, served, stream)
             reports.append(report)
-        return part, xi, served, reports
-
-    done, found, n_clusters = largest_first(state.engine, local, by_block), [], 0
-    tables, in_group, ranks = [], np.zeros(state.n_groups, dtype=np.int64), {}
-    for block, (part, xi, served, _) in done.items():
+        of_block[block][:] = part.labels
         slots = part.slots_in_order()
-        ranks[block] = np.empty(part.capacity, dtype=np.int32)
-        ranks[block][slots] = np.arange(n_clusters, n_clusters + len(slots))
-        n_clusters += len(slots)
-        found.append(xi * part.beta[slots])
-        tables.append(served.of_cluster[slots])
-        in_group += served.in_group
-        rests[block] = xi * part.rest
-    state.engine.map(lambda block: _take_back(labels, by_block[block], done[block][0].labels, ranks[block]), done)
-    order = state.seat(labels, np.concatenate(found), float(rests.sum()))
+        first = points[part.first_points()[slots]]
+        return _Block(slots, first, xi * part.beta[slots], part.sizes[slots], served.of_cluster[slots], served.in_group, xi * part.rest, part.capacity, reports)
+
+    done = largest_first(state.engine, local, dealt.by_block)
+    order = np.argsort(np.concatenate([block.first for block in done.values()]))
+    names = np.zeros((processors, max(block.capacity for block in done.values())), dtype=np.int32)
+    canonical, begin = np.argsort(order), 0
+    for number, block in done.items():
+        names[number, block.slots] = canonical[begin : begin + len(block.slots)]
+        begin, rests[number] = begin + len(block.slots), block.rest
+    dealt.take_back(labels, names)
+    found, sizes, served = (np.concatenate(several)[order] for several in zip(*((b.weights, b.sizes, b.served) for b in done.values()), strict=True))
+    state.renew(found, sizes, float(rests.sum()))
     of_cluster = np.zeros(state.capacity, dtype=np.int64)
-    of_cluster[: len(order)] = np.concatenate(tables)[order]
-    reports = [report for *_, several in done.values() for report in several]
-    extra = {"share of the largest block": max(map(len, by_block)) / state.model.n}
+    of_cluster[: len(order)] = served
+    reports = [report for block in done.values() for report in block.reports]
+    extra = {"share of the largest block": max(map(len, dealt.by_block)) / state.model.n}
+    in_group = np.sum([block.in_group for block in done.values()], axis=0)
     return Served(of_cluster, in_group), Report(sum(r.operations for r in reports), sum(r.proposed for r in reports), sum(r.accepted for r in reports), extra)
 
 

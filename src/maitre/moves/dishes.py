@@ -26,7 +26,6 @@ from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log, draw_part, shuffle
 from maitre.numerics.rng import RngState
 from maitre.states.franchise import FranchiseState
-from maitre.states.group_counts import sizes_of
 from maitre.states.mixture import first_empty
 
 _TEMPORARY_SLOTS = 3
@@ -193,7 +192,7 @@ class Seats:
                 state.widen()
             served = np.bincount(self.dishes, minlength=state.capacity)
             if np.count_nonzero(served == 0) < _TEMPORARY_SLOTS:
-                state.labels[:] = self.dishes[self.tables]
+                state.relabel(self.dishes[self.tables])
                 state.make_room()
                 continue
             members, first_member = np.empty(n_tables, dtype=np.int32), np.empty(state.capacity, dtype=np.int64)
@@ -201,9 +200,7 @@ class Seats:
             arrays = (self.dishes, served, points, begin, sizes, members, first_member, served)
             done, changed = state.run(move_dishes, proposals - made, math.log(float(state.prior.top)), *arrays, rng)
             made, accepted = made + int(done), accepted + int(changed)
-        state.labels[:] = self.dishes[self.tables]
-        state.sizes = sizes_of(state.labels, state.capacity)
-        state.touched()
+        state.relabel(self.dishes[self.tables])
         return accepted
 
 

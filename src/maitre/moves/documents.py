@@ -130,11 +130,30 @@ def parameters_of(s: Any) -> int:
 
 
 @compiled
-def count_halves(labels: Slots, starts: Ints, half: Any, counts: Ints) -> None:
-    """counts[h, k]: points of cluster k in half h."""
+def draw_halves(n_groups: int, rng: RngState) -> Any:
+    """The half of every group."""
+    half = np.empty(n_groups, dtype=np.int8)
+    for m in range(n_groups):
+        half[m] = draw_below(2, rng)
+    return half
+
+
+@compiled
+def draw_visited(n_groups: int, share: float, rng: RngState) -> Any:
+    """Whether each group is one of about this share of all."""
+    visited = np.empty(n_groups, dtype=np.bool_)
+    for m in range(n_groups):
+        visited[m] = uniform(rng) < share
+    return visited
+
+
+@compiled
+def mark_clusters(labels: Slots, starts: Ints, half: Any, which: int, marked: Any) -> None:
+    """Mark the clusters that have points in this half of some groups."""
     for m in range(len(starts) - 1):
-        for i in range(starts[m], starts[m + 1]):
-            counts[half[m], labels[i]] += 1
+        if half[m] == which:
+            for i in range(starts[m], starts[m + 1]):
+                marked[labels[i]] = True
 
 
 @compiled
@@ -175,8 +194,7 @@ class Documents(FranchiseMove):
     def redraw(self, state: FranchiseState, proposals: int, rng: RngState) -> tuple[Served, Report]:
         redraw_groups(state, rng)
         operations = 2 * state.model.n * state.n_clusters
-        visited = np.flatnonzero(np.array([uniform(rng) for _ in range(state.n_groups)]) < self.share)
-        sweep(state, rng, visited)
+        sweep(state, rng, np.flatnonzero(draw_visited(state.n_groups, self.share, rng)))
         if proposals == 0:
             return tables_of(state, rng), Report(operations)
         seats = seated(state, rng)
@@ -188,11 +206,9 @@ def redraw_groups(state: FranchiseState, rng: RngState) -> None:
     """The protected pass over both halves of the groups."""
     labels, ranges, words = state.labels, group_ranges(state), isinstance(state.family, Words) and state.compiled
     parameters = _draw_topics(state, rng) if words else _draw_parameters(state, rng)
-    half = np.array([draw_below(2, rng) for _ in range(state.n_groups)], dtype=np.int8)
+    half = (draw_halves if state.compiled else draw_halves.py_func)(state.n_groups, rng)  # type: ignore[attr-defined]
     for now in (0, 1):
-        counts = np.zeros((2, state.capacity), dtype=np.int64)
-        count_halves(labels, state.starts, half, counts)
-        opened = counts[1 - now] > 0
+        opened = _clusters_of(state, half, 1 - now, ranges)
         streams = streams_of_blocks(len(ranges), rng)
 
         def redraw(r: int, now: int = now, opened: Any = opened, streams: Any = streams) -> None:
@@ -206,18 +222,28 @@ def redraw_groups(state: FranchiseState, rng: RngState) -> None:
     state.recount()
 
 
+def _clusters_of(state: FranchiseState, half: Any, which: int, ranges: list[tuple[int, int]]) -> Any:
+    """Which clusters have points in this half of the groups."""
+
+    def mark(groups: tuple[int, int]) -> Any:
+        marked = np.zeros(state.capacity, dtype=np.bool_)
+        mark_clusters(state.labels, state.starts[groups[0] : groups[1] + 1], half[groups[0] : groups[1]], which, marked)
+        return marked
+
+    return np.any(state.engine.map(mark, ranges), axis=0)
+
+
 def tables_of(state: FranchiseState, rng: RngState) -> Served:
     """At how many tables the points sit, given their clusters."""
-    ranges = group_ranges(state)
+    ranges, in_group = group_ranges(state), np.zeros(state.n_groups, dtype=np.int64)
     streams = split(rng, len(ranges))
 
-    def draw(r: int) -> Served:
-        served = Served(np.zeros(state.capacity, dtype=np.int64), np.zeros(state.n_groups, dtype=np.int64))
-        draw_all_tables(state.labels, state.starts, state.beta, state.gammas, *ranges[r], *served, streams[r])
+    def draw(r: int) -> Ints:
+        served = np.zeros(state.capacity, dtype=np.int64)
+        draw_all_tables(state.labels, state.starts, state.beta, state.gammas, *ranges[r], served, in_group, streams[r])
         return served
 
-    found = state.engine.map(draw, range(len(ranges)))
-    return Served(np.sum([served.of_cluster for served in found], axis=0), np.sum([served.in_group for served in found], axis=0))
+    return Served(np.sum(state.engine.map(draw, range(len(ranges))), axis=0), in_group)
 
 
 def group_ranges(state: FranchiseState) -> list[tuple[int, int]]:

@@ -26,10 +26,10 @@ from scipy.special import gammaln
 from maitre.engines.base import Engine
 from maitre.model import Model
 from maitre.moves.base import Move, Report
+from maitre.moves.dealing import Deal
 from maitre.moves.registry import check_move, named_moves
 from maitre.numerics.arguments import one_of, truth, whole_number
-from maitre.numerics.arrays import Ints, Slots
-from maitre.numerics.compilation import compiled
+from maitre.numerics.arrays import Ints
 from maitre.numerics.draw import Branching, draw_below, draw_event
 from maitre.numerics.rng import RngState, split
 from maitre.priors.dirichlet_process import DirichletProcess
@@ -59,33 +59,12 @@ def _log_factorials(sizes: Ints, held_by: Ints, processors: int) -> float:
     return float(gammaln(counts + 1.0).sum())
 
 
-def points_by_block(labels: Ints | Slots, held_by: Ints, processors: int) -> list[Ints]:
-    """The points of each processor, in order, from the clusters' processors."""
-    points, ends = np.empty(len(labels), dtype=np.int64), np.zeros(processors, dtype=np.int64)
-    _list_points(labels, held_by, points, ends)
-    return np.split(points, ends[:-1])
-
-
-@compiled
-def _list_points(labels: Any, held_by: Ints, points: Ints, ends: Ints) -> None:
-    for i in range(len(labels)):
-        ends[held_by[labels[i]]] += 1
-    total = 0
-    for block in range(len(ends)):
-        total += ends[block]
-        ends[block] = total - ends[block]
-    for i in range(len(labels)):
-        block = held_by[labels[i]]
-        points[ends[block]] = i
-        ends[block] += 1
-
-
 def streams_of_blocks(processors: int, rng: Any) -> list[Any]:
     """A random stream for each processor."""
     return [rng] * processors if isinstance(rng, Branching) else split(rng, processors)
 
 
-def largest_first(engine: Engine, local: Callable[[int], T], by_block: list[Ints]) -> dict[int, T]:
+def largest_first(engine: Engine, local: Callable[[int], T], by_block: list[Any]) -> dict[int, T]:
     """What `local` returns for every block that has points, on the engine's threads, the largest begun first; by the block's number, in order."""
     order = [block for block in sorted(range(len(by_block)), key=lambda block: -len(by_block[block])) if len(by_block[block])]
     return dict(sorted(zip(order, engine.map(local, order), strict=True)))
@@ -97,7 +76,7 @@ def run_blocks(state: MixtureState, held_by: Ints, processors: int, moves: list[
     Blocks run on the state's engine, the largest first, each with a random stream of its own. Returns the sum of their reports and the largest block's share of the points.
     """
     labels = state.canonical_labels()
-    by_block, streams = points_by_block(labels, held_by, processors), streams_of_blocks(processors, rng)
+    by_block, streams = Deal(labels, held_by, processors, state.engine).by_block, streams_of_blocks(processors, rng)
     prior = DirichletProcess(float(state.prior.concentration) / processors)
 
     def local(block: int) -> tuple[MixtureState, list[Report]]:

@@ -44,10 +44,13 @@ def log_weights(posterior: GroupPosterior, new: Any, rows: Ints, chain: int, dra
         return np.asarray(scores + np.log(shares[rows]))
 
 
-def numbers_of(posterior: GroupPosterior, groups: Any, n_new: int) -> Ints:
-    """The number of each point's group by its name; that of all groups where the name is not known, or none is given."""
+def in_groups(posterior: GroupPosterior, new: Any, groups: Any) -> tuple[Any, Ints]:
+    """New points, or a pair of these and their groups as for `sample_groups`, and the number of each one's group; that of all groups where its name is not known, or not given."""
+    if groups is None and isinstance(new, tuple) and len(new) == 2:
+        new, groups = new
+    n_new = posterior.model.data.alike(new).n  # type: ignore[union-attr]
     known = {name: number for number, name in enumerate(np.asarray(posterior.group_names).tolist())}
     names = [None] * n_new if groups is None else np.asarray(groups).tolist() if np.ndim(groups) else [np.asarray(groups).item()] * n_new
     if len(names) != n_new:
         raise ValueError(f"{len(names)} groups are named for {n_new} new points: name one for each, or one for all")
-    return np.array([known.get(name, posterior.n_groups) for name in names], dtype=np.int64)
+    return new, np.array([known.get(name, posterior.n_groups) for name in names], dtype=np.int64)

@@ -18,7 +18,7 @@ from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.rng import stream
 from maitre.posterior.completion import folded_in, perplexity, smoothed
 from maitre.posterior.documents import log_estimates, matched, recognised
-from maitre.posterior.grouped_points import log_weights, numbers_of
+from maitre.posterior.grouped_points import in_groups, log_weights
 from maitre.posterior.posterior import Posterior, evenly_spaced
 from maitre.states.base import State
 from maitre.states.franchise import FranchiseState
@@ -183,7 +183,7 @@ class GroupPosterior(Posterior):
         Of points that are no words: log p(x | data) of each, averaged over draws, in the group that `groups` names for it; in a group not seen if none is named.
         """
         if not isinstance(self.model.family, Words):
-            numbers = numbers_of(self, groups, self.model.data.alike(new).n)  # type: ignore[union-attr]
+            new, numbers = in_groups(self, new, groups)
             scores = [logsumexp(log_weights(self, new, numbers, *where), axis=1) for where in self._some(whole_number("max_draws", max_draws, least=1))]
             return np.asarray(logsumexp(scores, axis=0) - np.log(len(scores)))
         counts, some = self._new_documents(new), self._some(whole_number("max_draws", max_draws, least=1))
@@ -242,7 +242,7 @@ class GroupPosterior(Posterior):
 
     def predict_proba(self, new: Any, groups: Any = None, chain: int | None = None, draw: int | None = None) -> Floats:  # type: ignore[override]
         """(points, K + 1): where new points of the groups that `groups` names (of a group not seen, if none is) belong in one draw, by default the best; last, in no cluster
-        seen so far. For documents see `transform`.
+        seen so far. Points and groups may also come as a pair, as for `maitre.sample_groups`. For documents see `transform`.
 
         >>> import maitre as mt, numpy as np
         >>> rng = np.random.default_rng(0)
@@ -255,7 +255,7 @@ class GroupPosterior(Posterior):
             raise ValueError("words are not predicted one by one: use `transform` for documents")
         best = self.best_draw
         where = best[0] if chain is None else chain, best[1] if draw is None else draw
-        scores = log_weights(self, new, numbers_of(self, groups, self.model.data.alike(new).n), *where)  # type: ignore[union-attr]
+        scores = log_weights(self, *in_groups(self, new, groups), *where)
         return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
 
     def predict(self, new: Any, groups: Any = None, chain: int | None = None, draw: int | None = None) -> Ints:  # type: ignore[override]
@@ -268,7 +268,8 @@ class GroupPosterior(Posterior):
         name, _, number = str(self.settings.get("init")).partition(":")
         what = "topics" if isinstance(self.model.family, Words) else "clusters"
         held = f"; γ and the family's hyper-parameters held for the first {HELD} iterations of burn-in" if self.exact else ""
-        return (f"{number} {what} at random" if name == "random" and number else name) + held
+        found = "the clusters found for all points as one group" if name == "auto" else name
+        return (f"{number} {what} at random" if name == "random" and number else found) + held
 
     def summary(self) -> str:
         """A few lines to read."""

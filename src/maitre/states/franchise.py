@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumb
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.base import Values, Variable
 from maitre.states.clusters import ClusterState
-from maitre.states.group_counts import cells_of_groups, cells_of_topics, fill_slots, first_places, largest_count, log_urns, sizes_of
+from maitre.states.group_counts import cells_of_groups, cells_of_topics, fill_slots, fill_words, first_places, largest_count, log_urns, sizes_of
 
 _SPARE_SLOTS = 8
 _SHORT = np.iinfo(np.uint16).max
@@ -35,7 +36,7 @@ class FranchiseState(ClusterState):
     """Labels of points in groups, and the weights of their clusters in the common measure."""
 
     PRIOR: ClassVar[type[HierarchicalDirichletProcess]] = HierarchicalDirichletProcess
-    STARTS = ("random",)
+    STARTS = ("kmeans",)
     KEEPS_LABELS: ClassVar[bool] = False
 
     def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None, starts: Ints | None = None) -> None:
@@ -101,9 +102,11 @@ class FranchiseState(ClusterState):
 
     def slots_in_order(self) -> Ints:
         """The slots of the clusters, in order of first appearance."""
-        first = np.full(self.capacity, len(self.labels), dtype=np.int64)
-        first_places(self.labels, first)
-        return np.argsort(first, kind="stable")[: self.n_clusters]
+        return np.argsort(self.first_points(), kind="stable")[: self.n_clusters]
+
+    def first_points(self) -> Ints:
+        """The first point in each slot; how many points there are for empty slots."""
+        return first_places(self.labels, self.capacity, self.n_clusters)
 
     def kept(self) -> dict[str, Any]:
         """What a draw keeps."""
@@ -142,6 +145,11 @@ class FranchiseState(ClusterState):
         return len(self.common) == 0 or largest_count(self.encoded["word"], self.labels, self.common, int(self.labels.max()) + 1) < _SHORT // 2
 
     @cached_property
+    def words_before(self) -> Ints:
+        """How often words occur up to each."""
+        return np.cumsum(np.bincount(self.encoded["word"], minlength=self.statistics.n_words))
+
+    @cached_property
     def common(self) -> Ints:
         """Words that occur too often for short counts, were they all in one cluster."""
         return np.flatnonzero(np.bincount(self.encoded["word"]) > _SHORT) if isinstance(self.family, Words) else np.empty(0, dtype=np.int64)
@@ -170,18 +178,28 @@ class FranchiseState(ClusterState):
             self._slots = self.statistics = None
             self.allocate(capacity)
 
-    def _build(self, weights: Floats) -> None:
+    def _build(self, weights: Floats, sizes: Ints | None = None) -> None:
         """Slots for the labels, which are canonical, and room for some more."""
         n_clusters = len(weights)
         self._empty_slots(-(-(n_clusters + n_clusters // 16 + _SPARE_SLOTS) // STRIDE) * STRIDE)
         self.beta: Floats = np.zeros(self.capacity)
         self.beta[:n_clusters] = weights
-        self.sizes: Ints = sizes_of(self.labels, self.capacity)
+        self.sizes: Ints = self._count() if sizes is None else np.pad(sizes, (0, self.capacity - len(sizes)))
         self._fill()
         self.touched()
 
+    def _count(self) -> Ints:
+        """How many points each slot has; each thread counts some points."""
+        return np.sum(self.engine.map(lambda part: sizes_of(part, self.capacity), np.array_split(self.labels, self.engine.n_workers)), axis=0)
+
     def _fill(self) -> None:
-        """Statistics of empty slots from the labels; each thread has slots of its own."""
+        """Statistics of empty slots from the labels; each thread has slots of its own, or words."""
+        if isinstance(self.family, Words) and self.compiled:
+            s, n_parts = self.statistics, min(self.engine.n_workers, self.statistics.n_words)
+            s.total[:] = self.sizes
+            ends = np.searchsorted(self.words_before, self.words_before[-1] * np.arange(1, n_parts) / n_parts) if n_parts > 1 else []
+            self.engine.map(lambda words: fill_words(s.word, self.labels, s.seen, *words), pairwise([0, *ends, s.n_words]))
+            return
         n_parts = min(self.engine.n_workers, self.capacity // STRIDE)
         bounds = [STRIDE * (self.capacity // STRIDE * part // n_parts) for part in range(n_parts)] + [self.capacity]
 
@@ -194,21 +212,30 @@ class FranchiseState(ClusterState):
     def seat(self, labels: Ints | Slots, weights: Floats, rest: float) -> Ints:
         """Other clusters, of these weights; returns their numbers in canonical order, in which they take the first slots."""
         self.labels, self.rest = labels.astype(np.int32), rest
-        first = np.full(len(weights), len(labels), dtype=np.int64)
-        first_places(self.labels, first)
-        order = np.argsort(first)
+        order = np.argsort(first_places(self.labels, len(weights), len(weights)))
         renumber(self.labels, len(order))
         self._build(weights[order])
         return order
+
+    def renew(self, weights: Floats, sizes: Ints, rest: float) -> None:
+        """What follows from labels that have been written anew, and are canonical, of clusters of these weights and sizes."""
+        self.rest = rest
+        self._build(weights, sizes)
 
     def rebuild(self) -> None:
         """Statistics from the labels alone."""
         self._empty_slots(self.capacity)
         self._fill()
 
+    def relabel(self, labels: Slots) -> None:
+        """Other labels, with slots whose statistics are theirs already."""
+        self.labels[:] = labels
+        self.sizes = self._count()
+        self.touched()
+
     def recount(self) -> None:
         """Sizes and statistics after the labels have changed; no cluster has come or gone."""
-        self.sizes = sizes_of(self.labels, self.capacity)
+        self.sizes = self._count()
         self.rebuild()
         self.touched()
 

@@ -24,6 +24,14 @@ def fill_slots(s: Any, labels: Slots, begin: int, end: int) -> None:
 
 
 @compiled
+def fill_words(word: Any, labels: Slots, seen: Any, begin: int, end: int) -> None:
+    """Counts of these words, which are 0, from the labels. Words stand in order within a group, so that it is foreseeable which are met."""
+    for i in range(len(labels)):
+        if begin <= word[i] < end:
+            seen[word[i], labels[i]] += 1
+
+
+@compiled
 def log_urns(labels: Slots, starts: Ints, weights: Floats, gammas: Floats, counts: Ints) -> float:
     """Σ_m log [Γ(γ)/Γ(γ+N_m) ∏_k Γ(γβ_k + n_mk)/Γ(γβ_k)], with γ of each group."""
     total, group = 0.0, 0.0
@@ -109,10 +117,16 @@ def sizes_of(labels: Slots, capacity: int) -> Ints:
 
 
 @compiled
-def first_places(labels: Slots, first: Ints) -> None:
-    """first[k] is the place of the first point of cluster k; others are left as they are."""
-    for i in range(len(labels) - 1, -1, -1):
-        first[labels[i]] = i
+def first_places(labels: Slots, capacity: int, n_clusters: int) -> Ints:
+    """The place of the first point of each cluster; their number for slots without one."""
+    first, found = np.full(capacity, len(labels)), 0
+    for i in range(len(labels)):
+        if first[labels[i]] > i:
+            first[labels[i]] = i
+            found += 1
+            if found == n_clusters:
+                break
+    return first
 
 
 def cells_of_topics(seen: Any, slots: Ints) -> tuple[Ints, Any]:
