@@ -213,7 +213,8 @@ def choose_exactly(
             weights[n] = (0.0 if slicing else log_weights[j]) + log_likelihood(s, theta[j], point)
             n += 1
     found = pick_log(weights, n, room[2], target)
-    return -1 if found < 0 else np.int64(candidates[found])
+    choice: Any = -1 if found < 0 else np.int64(candidates[found])
+    return choice  # type: ignore[no-any-return]
 
 
 for _function in (gather_sorted, choose_exactly):
@@ -302,7 +303,7 @@ def redraw_in_lanes(
                     for t in range(count):
                         if near[t] != 0 and not stays[first + t]:
                             outcome[region, 1] += 1
-                            allowed = np.int64(reach[first + t]) if slicing else n_atoms
+                            allowed: Any = np.int64(reach[first + t]) if slicing else n_atoms
                             lowest = -math.inf if error[t] > 20.0 else float(work[0, t] - np.float32(NEGLIGIBLE) - np.float32(2.0) * error[t])
                             found = choose_exactly(s, lanes[t] - base, allowed, slicing, log_weights, theta, scores, t, lowest, targets[first + t], exact_room)
                             if found < 0:

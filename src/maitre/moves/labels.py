@@ -126,7 +126,8 @@ class LabelStep:
 
     def _counts(self, coins: Coins, n_labels: int, few: bool = False) -> Ints:
         """How many points of the granules with a 1 each label has."""
-        counts, count = np.zeros((self.regions.n_regions, n_labels), dtype=np.int64), run_count_on_side if self.state.compiled else count_on_side
+        counts = np.zeros((self.regions.n_regions, n_labels), dtype=np.int64)
+        count: Any = run_count_on_side if self.state.compiled else count_on_side
         self.regions.at_once(self.state.engine, lambda *ranges: count(self.state.labels, *ranges, self.granule, coins, 1, counts), few)
         return np.asarray(counts.sum(axis=0))
 
