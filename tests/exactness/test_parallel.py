@@ -250,8 +250,8 @@ def test_without_data_the_number_of_clusters_is_that_of_the_prior(step):
     assert abs(found.mean() - sum(1.5 / (1.5 + i) for i in range(6))) < 4.0 * error < 0.3
 
 
-def screened_by_two_points(monkeypatch):
-    """Draws where two points, of a pool without the others, decide which proposals are looked at: distance from the enumerated law, and what is to be expected of it."""
+def test_screened_proposals_have_the_enumerated_law(monkeypatch):
+    """Two points, of a pool without the others, decide which proposals are looked at: the second stage makes up for it."""
     model, examined = model_of(5), []
     monkeypatch.setattr(label_free_kernels, "_LOOK", 2)
     monkeypatch.setattr(label_free_kernels, "_SCREEN", 2)
@@ -264,21 +264,9 @@ def screened_by_two_points(monkeypatch):
         LabelStep(state).half_by_half(Explicit.drawn(state, rng), rng)
 
     found = drawn(model, step, 2_000, compiled=False)
+    distance, expected = compare_with_enumeration(enumerate_posterior(model), found)
     assert sum(examined) > 500
-    return compare_with_enumeration(enumerate_posterior(model), found)
-
-
-def test_screened_proposals_have_the_enumerated_law(monkeypatch):
-    """The second stage makes up for the screen."""
-    distance, expected = screened_by_two_points(monkeypatch)
     assert distance < 2.0 * expected
-
-
-def test_a_second_stage_that_forgets_the_first_fails(monkeypatch):
-    decide = LabelFree._decide
-    monkeypatch.setattr(LabelFree, "_decide", lambda self, slots, outcome, rng: decide(self, slots, outcome * [1, 0, 1, 1, 1], rng))
-    distance, expected = screened_by_two_points(monkeypatch)
-    assert distance > 3.0 * expected
 
 
 @pytest.mark.long
