@@ -264,19 +264,20 @@ def run(n: int, seeds: int, limit: float, sweeps: int, output: Path) -> None:
 
 
 def draw(parallel: dict[int, Any], control: dict[int, Any], methods: list[Trace], n: int, file: Path) -> None:
-    figure, ((a, b), (c, d)) = plt.subplots(2, 2, figsize=(13, 9), constrained_layout=True)
+    figure, ((a, b), (c, d)) = plt.subplots(2, 2, figsize=(15, 9), constrained_layout=True)
     for p, (trace, _, _) in parallel.items():
         a.plot(trace.seconds, trace.f1, marker=".", label=f"P = {p}")
     a.axhline(1.0, color="grey", linewidth=0.8, linestyle="--")
     a.set(title="(a) superclusters: F1 against time", xlabel="seconds", ylabel="F1 / F1 of labels drawn with the truth")
     a.legend()
+    b.set_prop_cycle(color=plt.get_cmap("tab20").colors)
     for trace in methods:
         b.plot(
             trace.seconds, np.maximum(trace.gap, 1e-5), marker="o" if len(trace.seconds) == 1 else ".", linestyle="-" if trace.exact else "", label=trace.name
         )
     b.axhline(5e-4, color="grey", linewidth=0.8, linestyle="--")
     b.set(title="(b) all methods: held-out gap against time", xlabel="seconds", ylabel="nats per point below the truth", xscale="log", yscale="log")
-    b.legend(fontsize=7, loc="lower left")
+    b.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0))
     places = np.arange(len(parallel))
     for offset, (name, blocks) in zip((-0.2, 0.2), ((f"{CORES} cores", parallel), ("one core", control)), strict=True):
         seconds = [trace.converged() for trace, _, _ in blocks.values()]

@@ -101,9 +101,10 @@ class Model:
 
     def restricted(self, points: Ints, family: Family, prior: Prior) -> Model:
         """Some of the points, in memory, under a family and prior of their own."""
+        if points is self.pool:
+            return Model(family, prior, self.encoded, len(points))
         if not self.in_memory:
-            valid = self.valid[points]
-            return Model(family, prior, self.family.at_prior_means().encode(valid), len(points), valid=valid)
+            return Model(family, prior, self._at_prior_means.encode(self.valid[points]), len(points))
         return Model(family, prior, self.family.selected(self.encoded, points), len(points))
 
     @cached_property

@@ -13,7 +13,7 @@ from maitre.engines import Threads
 from maitre.families import REGISTRY as FAMILIES
 from maitre.families.statistics import add, clear, log_likelihood, log_marginal
 from maitre.model import Model
-from maitre.moves import Parallel, label_free, labels, launch
+from maitre.moves import Parallel, label_free, label_free_kernels, label_kernels, launch
 from maitre.moves.label_free import LabelFree
 from maitre.moves.labels import Explicit, LabelStep
 from maitre.moves.split_merge import launch_many
@@ -77,7 +77,7 @@ def test_without_protection_it_fails(monkeypatch):
     """If every cluster counts as open, points leave clusters empty."""
     law = Assignments(*TWO, empty=False)
     counts = LabelStep._counts
-    monkeypatch.setattr(LabelStep, "_counts", lambda self, coins, n: np.maximum(counts(self, coins, n), (np.arange(n) < 2).astype(int)))
+    monkeypatch.setattr(LabelStep, "_counts", lambda self, coins, n, few=False: np.maximum(counts(self, coins, n), (np.arange(n) < 2).astype(int)))
     with pytest.raises(ValueError, match="is not in list"):
         law.matrix(lambda state, rng: LabelStep(state).half_by_half(law.explicit, rng))
 
@@ -111,7 +111,7 @@ def test_labels_by_slices_leave_their_law_invariant(share):
 
 def test_slices_of_the_wrong_width_fail(monkeypatch):
     law = Assignments(*SLICED, empty=True)
-    monkeypatch.setattr(labels, "draw_reach", lambda log_weights, n, own, rng: own + 1 + draw_below(n - own, rng))
+    monkeypatch.setattr(label_kernels, "draw_reach", lambda log_weights, n, own, rng: own + 1 + draw_below(n - own, rng))
 
     def step(state, rng):
         one = LabelStep(state)
@@ -187,8 +187,6 @@ def test_the_ratio_of_a_label_free_split_is_that_of_target_and_densities(family,
         return False
 
     monkeypatch.setattr(LabelFree, "_decide", keep)
-    propose = label_free.propose.python
-    monkeypatch.setattr(label_free.propose, "python", lambda s, *arguments: kept.update(rest=arguments[8], sides=arguments[9]) or propose(s, *arguments))
     rng, checked = stream(5), {label_free.SPLIT: 0, label_free.MERGE: 0, label_free.ANEW: 0}
     while min(checked.values()) < 3:
         state = MixtureState(model, [0, 0, 1, 1, 0], compiled=False)
@@ -199,7 +197,7 @@ def test_the_ratio_of_a_label_free_split_is_that_of_target_and_densities(family,
             continue
         first, second, kind, n_sample = (int(k) for k in kept["slots"])
         members = [i for i in range(5) if state.labels[i] in (first, second)]
-        sample, sides = [int(i) for i in kept["rest"][:n_sample]], kept["sides"][:n_sample]
+        sample, sides = [int(i) for i in move.rest[0, :n_sample]], move.sides[0, :n_sample]
         halves = [[i for i, side in zip(sample, sides, strict=True) if side == half] for half in (0, 1)]
         odds, first_stage, constant, total, present = kept["outcome"]
         log_r = constant + total
@@ -255,8 +253,8 @@ def test_without_data_the_number_of_clusters_is_that_of_the_prior(step):
 def test_screened_proposals_have_the_enumerated_law(monkeypatch):
     """Two points, of a pool without the others, decide which proposals are looked at: the second stage makes up for it."""
     model, examined = model_of(5), []
-    monkeypatch.setattr(label_free, "_LOOK", 2)
-    monkeypatch.setattr(label_free, "_SCREEN", 2)
+    monkeypatch.setattr(label_free_kernels, "_LOOK", 2)
+    monkeypatch.setattr(label_free_kernels, "_SCREEN", 2)
     monkeypatch.setattr(label_free, "pool_of", lambda n: np.array([0, 1, 3, 4]))
 
     def step(state, rng):

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 from maitre.posterior.commits import Checkpoint
 from maitre.posterior.stored import in_memory
 from maitre.states.base import Variable
@@ -47,10 +49,10 @@ class Memory:
 
     def keep(self, chain: int, draw: int, values: Mapping[str, Any]) -> None:
         """A draw of a chain."""
-        own = self.values[chain]
-        for name, kept in own.items():
-            value = values[name]
-            kept.append(value.astype(self.kinds[name], copy=False) if name in self.kinds else value)
+        for name, kept in self.values[chain].items():
+            value, kind = values[name], self.kinds.get(name)
+            wide = kind is not None and value.itemsize > np.dtype(kind).itemsize  # of labels in fewer bytes there may be very many
+            kept.append(value.astype(kind) if wide else value)
 
     def checkpoint(self, chain: int, checkpoint: Checkpoint, now: bool = False) -> None:
         """Nothing to do: the chain itself has it."""

@@ -31,10 +31,10 @@ class _Batch:
         self.over = Event()
         self._lock, self._next, self._under_way, self._cancelled = threading.Lock(), 0, 0, False
 
-    def work(self) -> None:
-        """Take items until there are none."""
-        _here.engines = self.engines
-        while (index := self._take()) is not None:
+    def work(self, presses: Interruptions | None = None) -> None:
+        """Take items until there are none, or Ctrl-C is pressed."""
+        before, _here.engines = _engines_here(), self.engines
+        while not (presses is not None and presses.n) and (index := self._take()) is not None:
             try:
                 self.results[index] = self.function(self.items[index])
             except BaseException as error:
@@ -42,7 +42,7 @@ class _Batch:
                 self.cancel()
             finally:
                 self._done()
-        _here.engines = ()
+        _here.engines = before
 
     def cancel(self) -> None:
         """Begin no other items."""
@@ -125,14 +125,19 @@ class Threads(Engine):
     def run(self, function: Callable[[A], B], items: Sequence[A], stop: Event | None = None, poll: Callable[[], None] | None = None) -> tuple[list[B], bool]:
         """`map` for long calls, and whether Ctrl-C was pressed: that, or an exception, sets `stop`, upon which the calls are to end early by themselves.
 
-        The caller's thread only waits (and calls `poll` ten times a second). Without a `stop`, Ctrl-C lets the calls under way end and begins no others.
+        The caller's thread only waits (and calls `poll` ten times a second). Without a `stop` it works too, so that short calls need not wait until a thread has
+        woken up, and Ctrl-C lets the calls under way end and begins no others.
         """
         if not items or id(self) in _engines_here():
             return Serial().map(function, items), False
         batch = _Batch(function, items, (*_engines_here(), id(self)))
         with Interruptions() as presses:
-            self._begin(batch)
+            self._begin(batch, min(self.n_workers, len(items)) - (stop is None))
             try:
+                if stop is None:
+                    batch.work(presses)
+                    if presses.n:
+                        batch.cancel()
                 _wait(batch, presses, stop, poll)
             except BaseException:  # from `poll`, or the last press of Ctrl-C
                 batch.cancel()
@@ -145,11 +150,11 @@ class Threads(Engine):
             raise batch.errors[min(batch.errors)]
         return batch.results, presses.n > 0
 
-    def _begin(self, batch: _Batch) -> None:
+    def _begin(self, batch: _Batch, n: int) -> None:
+        """Give the batch to n threads."""
         if self._crew is None or self._crew.process != os.getpid():  # a fork of the process has no threads
             self._crew = _Crew()
             weakref.finalize(self, self._crew.dismiss)
-        n = min(self.n_workers, len(batch.items))
         self._crew.hire(n)
         for _ in range(n):
             self._crew.batches.put(batch)

@@ -64,6 +64,8 @@ class Family(Parametrised, ABC):
 
     def with_defaults(self, data: Any) -> Self:
         """The family with every field filled in."""
+        if all(value is not None for value in vars(self).values()):
+            return self
         missing = {name: value for name, value in self.defaults(data).items() if getattr(self, name) is None}
         return self.at(missing)
 

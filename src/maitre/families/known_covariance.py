@@ -471,9 +471,11 @@ class KnownCovarianceGaussian(ConjugateFamily):
         return dense_matrix(data)
 
     def defaults(self, x: Floats) -> dict[str, Any]:
+        scale = {"covariance_scale": Gamma(2.0, 4.0) if self.covariance is None else 1.0}
+        if all(value is not None for value in (self.mean, self.covariance, self.prior_covariance)):
+            return scale
         variance = column_variances(x)
-        scale = Gamma(2.0, 4.0) if self.covariance is None else 1.0
-        return {"mean": column_means(x), "covariance": variance, "prior_covariance": variance, "covariance_scale": scale}
+        return {"mean": column_means(x), "covariance": variance, "prior_covariance": variance, **scale}
 
     def encode(self, x: Floats) -> dict[str, Any]:
         encoded = self.encode_block(x)

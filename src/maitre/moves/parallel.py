@@ -4,8 +4,8 @@ An iteration draws explicit weights and parameters, redraws some labels by slice
 and makes split and merge proposals in which labels cancel (`maitre.moves.label_free`). Each leaves the posterior invariant. Random numbers belong to granules of points
 and sums are merged in a fixed order, so draws do not depend on the number of threads.
 
-The first iteration of burn-in looks for clusters on subsamples, where an iteration costs little: a thousand points, ten thousand, a hundred thousand,
-and in the end seats all points by what was found. Few points mix freely; splits that only more points can tell are found as they come.
+The first iteration of burn-in looks for clusters on subsamples, where an iteration costs little: a thousand points, ten thousand, and the pool of about 65,000 that proposals
+are made from, and in the end seats all points by what was found. Few points mix freely; splits that only more points can tell are found as they come.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from maitre.families.base import completes_points
+from maitre.model import POOL, pool_of
 from maitre.moves.base import Move, Report
 from maitre.moves.gibbs import reseat_points
 from maitre.moves.hyper import FamilyHyperparameters
@@ -27,7 +28,7 @@ from maitre.numerics.rng import RngState
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.mixture import MixtureState
 
-_SUBSAMPLES = (1_000, 30), (10_000, 30), (100_000, 40)  # points, iterations
+_SUBSAMPLES = (1_000, 30), (10_000, 30), (POOL, 40)  # points, iterations
 _FEW, _COLLAPSED = (
     10_000,
     2_000,
@@ -97,7 +98,8 @@ class Parallel(Move):
         for n_points, iterations in _SUBSAMPLES:
             if n < _WORTHWHILE * n_points:
                 break
-            part, order = _restricted(state, _spread(n, n_points)), np.arange(n_points)
+            part = _restricted(state, _spread(n, n_points) if n_points < POOL else pool_of(n) if state.model.pool is None else state.model.pool)
+            order = np.arange(part.model.n)
             if found is not None:
                 _seat(part, found, rng)
             for _ in range(iterations):

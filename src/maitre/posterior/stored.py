@@ -224,4 +224,4 @@ def in_memory(values: Sequence[Sequence[Any]], variable: Variable) -> Any:
     if variable.over in _FIRST_WIDTH and len({block.shape for block in blocks}) > 1:
         widest = max(block.shape[1] for block in blocks)
         blocks = [np.pad(b, [(0, 0), (0, widest - b.shape[1]), *[(0, 0)] * (b.ndim - 2)], constant_values=_filler(variable)) for b in blocks]
-    return np.stack(blocks)
+    return blocks[0][None] if len(blocks) == 1 else np.stack(blocks)

@@ -78,6 +78,7 @@ class ClusterState(State):
     labels: Slots  # the slot of every point, −1 without a seat
     sizes: Ints  # of every slot
     capacity: int  # how many slots there are
+    spare = 0  # and how many more, which no cluster of the state is ever in
 
     def __init__(self, model: Model, compiled: bool, values: Values | None = None) -> None:
         """`values` has hyper-parameters by name; those not named stand at their priors' means."""
@@ -158,7 +159,7 @@ class ClusterState(State):
     def allocate(self, capacity: int) -> None:
         """Empty slots, unless those there are can serve again."""
         if self._slots is None or self._slots[0] is not self.family or self._slots[1] != capacity:
-            self.statistics = self.family.allocate(self.encoded, capacity)
+            self.statistics = self.family.allocate(self.encoded, capacity + self.spare)
             self._slots = (self.family, capacity)
         self.capacity = capacity
 

@@ -5,13 +5,13 @@ Clusters live in *slots*; a slot's number means nothing. Labels leave the state 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from maitre.families.slots import with_points
+from maitre.families.slots import copy_slots, with_points
 from maitre.families.statistics import supports
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
@@ -147,31 +147,31 @@ class MixtureState(HyperparameterState):
 
     def _rebuild_by_regions(self) -> None:
         regions = self.regions()
-
-        def task(region: int) -> Ints:
-            counts = np.zeros(self.capacity, dtype=np.int64)
-            for piece in self.pieces(regions.ranges[region]):
-                run = gather_all if self.compiled else gather_all.python
-                run(regions.writer(piece), region * regions.capacity, self.labels, piece.begin, piece.end, piece.base, counts)
-            return counts
-
+        counts = np.zeros((regions.n_regions, self.capacity), dtype=np.int64)
+        run = gather_all if self.compiled else gather_all.python
         regions.clear(self)
-        counts = self.engine.map(task, range(regions.n_regions))
-        regions.hand_over(self, sum(counts, np.zeros(self.capacity, dtype=np.int64)))
+        self.over_points(lambda piece: run(regions.writer(piece), self.labels, *piece[2:], self.capacity, counts))
+        regions.hand_over(self, counts.sum(axis=0))
 
-    def pieces(self, where: tuple[int, int], wanted: Callable[[int, int], bool] = lambda begin, end: True) -> Iterator[Piece]:
-        """The points of a range with the statistics to score them by: at once, or a block after the other, of those that are wanted, if they stay where they are."""
-        begin, end = where
-        if self.model.in_memory:
-            yield Piece(self.regions().reader(self.statistics), None, begin, end, 0)
+    def over_points(self, task: Callable[[Piece], Any], wanted: Callable[[int, int], bool] = lambda begin, end: True, few: bool = False) -> None:
+        """Call task(piece) on the engine until all points have been gone through: those in memory range by range, as kernels ask for them; others a block after the other,
+        of those that are wanted, and the blocks of a region in order. `few`: only few points in each range have something to do, and nothing is gathered."""
+        regions, model = self.regions(), self.model
+        if model.in_memory:
+            regions.at_once(self.engine, lambda ranges, queue: task(Piece(regions.reader(self.statistics), None, ranges, 0, queue)), few)
             return
-        together = POINTS_READ if self.model.on_disk else max(1, _NUMBERS_ENCODED // self.model.valid.shape[1])
+        together = POINTS_READ if model.on_disk else max(1, _NUMBERS_ENCODED // model.valid.shape[1])
         step = self.granule * max(1, together // self.granule)
-        for first in range(begin, end, step):
-            last = min(end, first + step)
-            if wanted(first, last):
-                points = self.model.points_between(first, last)
-                yield Piece(with_points(self.statistics, points), points, first, last, first)
+
+        def go_through(where: Ints) -> None:
+            begin, end, region = (int(number) for number in where)
+            for first in range(begin, end, step):
+                last = min(end, first + step)
+                if wanted(first, last):
+                    points = model.points_between(first, last)
+                    task(Piece(with_points(self.statistics, points), points, np.array([[first, last, region]]), first, np.zeros(1, dtype=np.int64)))
+
+        self.engine.map(go_through, regions.ranges)
 
     def adopt(self, sizes: Ints, slots: Sequence[int] | None = None) -> None:
         """After labels and the raw statistics of these slots, by default all, have been replaced: all that follows from them."""
@@ -210,6 +210,15 @@ class MixtureState(HyperparameterState):
         if self._regions is None or not self._regions.fits(self):
             self._regions = Regions(self, self.granule)
         return self._regions
+
+    def reserve(self, n_slots: int) -> None:
+        """So many slots beyond `capacity`, for sets of points that are none of the clusters."""
+        if self.spare < n_slots:
+            before, clusters = self.statistics, np.arange(self.capacity)
+            self.spare, self._slots = n_slots, None
+            self.allocate(self.capacity)
+            copy_slots(before, self.statistics, clusters)
+            self.run(derive_some, clusters)
 
     def make_room(self, at_least: int = 0) -> None:
         """Double the number of slots, or have so many."""

@@ -6,18 +6,21 @@ How many ranges there are follows from the numbers of points and slots alone, an
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from maitre.engines.base import Engine
 from maitre.families.slots import copy_slots, slot_bytes, with_own_scratch, with_points
 from maitre.families.statistics import clear, gather, merge, settle
 from maitre.numerics.arrays import Ints, Slots
 from maitre.numerics.compilation import kernel
+from maitre.numerics.queue import take
 
-_POINTS, _MOST = 65_536, 64  # of a range, at least; and ranges at most …
-_FEWER_POINTS, _SEVERAL = 8_192, 16  # … but some for any number of threads that a machine usually has
+_POINTS, _MOST = 8_192, 64  # of a range, at least; and ranges at most: enough for any number of threads to end at about the same time
+_WIDE = 4  # regions in a range of several
 _BYTES = 2**26  # of all slots together, at most
 POINTS_READ = 1 << 15  # from disk at once
 _GRANULES = 16_384  # at least, if there are as many points
@@ -43,22 +46,28 @@ def merge_regions(s: Any, slots: Ints, capacity: int, n_regions: int) -> None:
 
 
 @kernel
-def gather_all(s: Any, offset: int, labels: Slots, begin: int, end: int, base: int, counts: Ints) -> None:
-    """The points from `begin` to `end` are gathered in the slots of their labels, numbered from `offset` on, and counted."""
-    for i in range(begin, end):
-        if labels[i] >= 0:
-            gather(s, offset + np.int64(labels[i]), i - base)
-            counts[labels[i]] += 1
+def gather_all(s: Any, labels: Slots, ranges: Ints, base: int, queue: Ints, capacity: int, counts: Ints) -> None:
+    """The points of the ranges that are left in the queue are gathered in the slots of their labels, in the region of the range, and counted."""
+    turn: Any = take(queue)
+    while turn < len(ranges):
+        begin, end, region = ranges[turn]
+        for i in range(begin, end):
+            if labels[i] >= 0:
+                gather(s, region * capacity + np.int64(labels[i]), i - base)
+                counts[region, labels[i]] += 1
+        turn = take(queue)
 
 
 class Piece(NamedTuple):
-    """The points from `begin` to `end`; point i is i − `base` in `statistics`. `points` are the encoded ones, if they came from disk."""
+    """Points for one call of a kernel: of the `ranges` (first point, last point + 1, region) that it takes from the `queue` until there are none. Other threads take
+    from the same queue. Point i is i − `base` in `statistics`; `points` are the encoded ones, if they are not all in memory.
+    """
 
     statistics: Any
     points: Any
-    begin: int
-    end: int
+    ranges: Ints
     base: int
+    queue: Ints
 
 
 def granule_size(n: int) -> int:
@@ -67,21 +76,29 @@ def granule_size(n: int) -> int:
 
 
 class Regions:
-    """Ranges of the points, and `parts`: as many times the state's slots. `ranges[r]` is (first point, last point + 1), both multiples of `granule` but for the end."""
+    """Ranges of the points, and `parts`: as many times the state's slots. `ranges[r]` is (first point, last point + 1, r), both multiples of `granule` but for the end."""
 
     def __init__(self, state: Any, granule: int) -> None:
         self.capacity = state.capacity
         n, room = state.model.n, max(1, _BYTES // slot_bytes(state.statistics, state.capacity))
         n_granules = -(-n // granule)
-        self.n_regions = max(1, min(max(min(_MOST, n // _POINTS), min(_SEVERAL, n // _FEWER_POINTS)), room, n_granules))
+        self.n_regions = max(1, min(_MOST, n // _POINTS, room, n_granules))
         bounds = [min(n, granule * (n_granules * r // self.n_regions)) for r in range(self.n_regions)] + [n]
-        self.ranges: list[tuple[int, int]] = list(pairwise(bounds))
+        self.ranges: Ints = np.array([(begin, end, region) for region, (begin, end) in enumerate(pairwise(bounds))])
+        self.wide_ranges: Ints = np.array(
+            [(several[0, 0], several[-1, 1], several[0, 2]) for several in np.split(self.ranges, range(_WIDE, self.n_regions, _WIDE))]
+        )
         self.parts = state.family.allocate(state.encoded, self.capacity * self.n_regions)
         self._here = threading.local()  # statistics with work space of this thread's own
 
     def fits(self, state: Any) -> bool:
         """Whether a state, since grown, can still use it."""
         return bool(self.capacity == state.capacity)
+
+    def at_once(self, engine: Engine, task: Callable[[Ints, Ints], Any], few: bool = False) -> None:
+        """task(ranges, queue) for every worker of the engine, all with one queue; with ranges of several regions where there is little to do in one."""
+        ranges, queue = self.wide_ranges if few else self.ranges, np.zeros(1, dtype=np.int64)
+        engine.map(lambda _: task(ranges, queue), range(min(engine.n_workers, len(ranges))))
 
     def clear(self, state: Any, slots: Any = None) -> None:
         """Empty these slots of all regions, by default all."""
