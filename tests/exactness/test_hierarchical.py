@@ -200,7 +200,7 @@ def test_missing_values_have_their_law():
 
 def test_new_rows_with_gaps_are_scored_by_what_is_observed():
     """The density of the first column of a row is that of the whole row, integrated over the second."""
-    state = MixtureState(Model.of(GAPPED, Hierarchical(), DirichletProcess(1.0)), np.array([0, 0, 1, 1]), compiled=False)
+    state = MixtureState(Model.of(GAPPED, Hierarchical(kappa=0.005), DirichletProcess(1.0)), np.array([0, 0, 1, 1]), compiled=False)
     family, grid = state.family, np.linspace(-60.0, 60.0, 4001)
     rows = np.column_stack([np.full(len(grid), 0.7), grid])
     s = state.reading(family.encode(np.vstack([rows, [[0.7, np.nan]]])))

@@ -1,7 +1,8 @@
 """Are clusters heavier-tailed than Gaussian ones? Then outliers would be clusters of their own, and `HierarchicalStudent` describes the data better.
 
 Student t distributions with degrees of freedom in common are fitted, in NumPy, to the large clusters of the best start with Gaussian ones: a matter of milliseconds, after which
-most tables are done with. Only if their tails are heavy both families are sampled for a moment on three quarters of the rows, and judged by the density of the rest.
+most tables are done with. Only if their tails are heavy both families are sampled for a moment on three quarters of the rows, and judged by the density of the rest: heavy
+tails must gain more than a standard error, so that few rows do not get them by chance.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def with_tails(model: Model, prior: Any) -> Model:
         labels = start(Model.of(valid[kept], model.given), "auto", stream(_SEED, 2)).canonical_labels()  # type: ignore[union-attr]
         students = HierarchicalStudent(model.given.mean, model.given.kappa, model.given.freedom, model.given.scale)  # type: ignore[union-attr]
         gaussian, student = (_held_out(Model.of(valid[kept], family), labels, valid[held]) for family in (model.given, students))
-    if student.mean() <= gaussian.mean():
+    gain = student - gaussian
+    if gain.mean() < gain.std() / np.sqrt(len(gain)):
         return model
     figures = f"held-out log density per row {student.mean():.2f} with heavy tails, {gaussian.mean():.2f} without"
     return dataclasses.replace(Model.of(model.data, students, prior), choice=f"{model.choice}; heavy tails predict better: {figures}".removeprefix("; "))

@@ -103,13 +103,21 @@ def log_likelihoods(s: Any, d: int, n_slots: int, out: Floats) -> None:
 
 
 @compiled_apart
+def sum_of(values: Floats) -> float:
+    """The sum, in a loop that stores nothing: one that does may add in another order when arrays lie close to each other in memory."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@compiled_apart
 def set_worths(s: Any, k: int, worths: Floats) -> None:
-    """Slot k has these worths: their sum, added in the order of the items, and its column."""
-    s.whole[k] = 0.0
+    """Slot k has these worths, and its column."""
     for x in range(s.n_items):
         s.worths[k, x] = worths[x]
         s.by_item[x, k] = worths[x]
-        s.whole[k] += worths[x]
+    s.whole[k] = sum_of(worths)
 
 
 @compiled_apart
@@ -122,13 +130,10 @@ def lay_out_worths(s: Any) -> None:
 @compiled_apart
 def scale_worths(s: Any, k: int, rng: Any) -> None:
     """The sum of the worths, of which no ranking says anything, drawn from its prior: Gamma(n · shape, rate)."""
-    total = 0.0
-    for x in range(s.n_items):
-        total += s.worths[k, x]
-    factor, s.whole[k] = gamma(s.n_items * s.shape, rng) / s.rate / total, 0.0
+    factor = gamma(s.n_items * s.shape, rng) / s.rate / sum_of(s.worths[k])
     for x in range(s.n_items):
         s.worths[k, x] = max(s.worths[k, x] * factor, LEAST)
-        s.whole[k] += s.worths[k, x]
+    s.whole[k] = sum_of(s.worths[k])
 
 
 def draw_worths_alone(s: Any, k: int, d: int, rng: Any) -> None:
@@ -182,10 +187,8 @@ def redraw_worths(s: Any, k: int, ballots: Ints, n: int, rng: Any) -> None:
         for j in range(begin, end):
             spared[s.items[j]] -= here  # minus the times after the item was chosen
         total += here
-    s.whole[k] = 0.0
     for x in range(s.n_items):
         s.worths[k, x] = max(gamma(s.shape + ranked[x], rng) / (s.rate + total + min(spared[x], 0.0)), LEAST)
-        s.whole[k] += s.worths[k, x]
     scale_worths(s, k, rng)
 
 
@@ -225,10 +228,9 @@ def improve_worths(s: Any, distinct: Ints, copies: Floats, worths: Floats) -> No
         for j in range(s.starts[d], s.starts[d + 1]):
             spared[s.items[j]] -= here  # minus the times after the item was chosen
         total += here
-    whole = 0.0
     for x in range(s.n_items):
         worths[x] = (s.shape + ranked[x]) / (s.rate + total + min(spared[x], 0.0))
-        whole += worths[x]
+    whole = sum_of(worths)
     for x in range(s.n_items):  # their sum, of which no ranking says anything, as expected
         worths[x] = max(worths[x] * s.n_items * s.shape / s.rate / whole, LEAST)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from maitre.families.plackett_luce import fit_worths, improve_worths, list_distinct, log_likelihood_of, set_worths
+from maitre.families.plackett_luce import fit_worths, improve_worths, list_distinct, log_likelihood_of, set_worths, sum_of
 from maitre.families.worth_proposals import propose_worths
 from maitre.moves.base import Report
 from maitre.moves.ranking_pairs import find_member, members_of, position_of, seat_sides, seat_together
@@ -56,15 +56,6 @@ def log_near(s: Any, sizes: Ints, a: int, b: int, first: Floats, second: Floats)
         if sizes[k] > 0 and k != a and k != b:
             total += math.exp(log_affinity(first, s.worths[k]))
     return own - math.log(total)
-
-
-@compiled_apart
-def sum_of(values: Floats) -> float:
-    """Added one after the other."""
-    total = 0.0
-    for value in values:
-        total += value
-    return total
 
 
 @compiled_apart
