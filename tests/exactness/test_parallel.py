@@ -1,17 +1,14 @@
-"""The moves that parallelise over points: label steps and launched splits as matrices, the ratio of label-free splits against both densities written out, and draws against
-enumeration."""
+"""The moves that parallelise over points: label steps and launched splits as matrices, and draws against enumeration."""
 
 import math
 from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import beta
 
 import maitre as mt
 from maitre.engines import Threads
 from maitre.families import REGISTRY as FAMILIES
-from maitre.families.statistics import add, clear, log_likelihood, log_marginal
 from maitre.model import Model
 from maitre.moves import Parallel, label_free, label_free_kernels, label_kernels, launch
 from maitre.moves.label_free import LabelFree
@@ -138,78 +135,6 @@ def test_a_launch_that_knows_the_present_split_fails(monkeypatch):
     monkeypatch.setattr(launch, "log_chance", lambda *sizes: 0.0)  # … but the pair's chance matters
     with pytest.raises(AssertionError, match="invariant"):
         assert_invariant(exact, transition_matrix(model, lambda state, rng: launch_many(state, 1, 0, rng, stream(7)), exact))
-
-
-log_beta = beta.logpdf
-
-
-def log_ratio_written_out(state, members, left, b, theta, halves, n_clusters):
-    """log r of a split from the posterior's ratio and both densities, with nothing cancelled; H(θ) alone is left out, which all densities share."""
-    s = state.statistics
-    empty = int(state.occupancy[2])
-
-    def log_f(points):
-        clear(s, empty)
-        for i in points:
-            add(s, empty, i)
-        return log_marginal(s, empty)
-
-    def at(row, points):
-        return sum(log_likelihood(s, theta[row], i) for i in points)
-
-    right = [i for i in members if i not in left]
-    n_left, n_right, n = len(left), len(right), len(members)
-    log_target = math.log(float(state.prior.concentration)) + math.lgamma(n_left) + math.lgamma(n_right) - math.lgamma(n)
-    log_target += log_f(left) + log_f(right) - log_f(members)
-    reverse = math.log(0.5 * 2 / ((n_clusters + 1) * n_clusters)) + log_beta(b, n_left, n_right)
-    reverse += at(0, left) - log_f(left) + at(1, right) - log_f(right)
-    forward = math.log(0.5 / n_clusters)
-    ways = []
-    for a, c, share in ((halves[0], halves[1], b), (halves[1], halves[0], 1.0 - b)):
-        one = log_beta(share, len(halves[0]) + 1, len(halves[1]) + 1)
-        ways.append(one + at(0, a) - log_f(a) + at(1, c) - log_f(c))
-    forward += math.log(2.0) + np.logaddexp(*ways) - math.log(2.0)
-    for i in members:
-        here, there = math.log(b) + at(0, [i]), math.log1p(-b) + at(1, [i])
-        forward += (here if i in left else there) - np.logaddexp(here, there)
-    return log_target + reverse - forward
-
-
-@pytest.mark.parametrize("family", ["KnownCovarianceGaussian", "NormalInverseWishart", "GammaPoisson"])
-def test_the_ratio_of_a_label_free_split_is_that_of_target_and_densities(family, monkeypatch):
-    """For splits and merges alike, and whatever the labels, which cancel. Two clusters parted anew: the ratio of two such ratios."""
-    example = FAMILIES[family].EXAMPLES[0]
-    model = Model.of(example.data[:5], example.family, DirichletProcess(0.8))
-    kept = {}
-
-    def keep(self, slots, outcome, rng):
-        kept["slots"], kept["outcome"] = slots.copy(), outcome.copy()
-        return False
-
-    monkeypatch.setattr(LabelFree, "_decide", keep)
-    rng, checked = stream(5), {label_free.SPLIT: 0, label_free.MERGE: 0, label_free.ANEW: 0}
-    while min(checked.values()) < 3:
-        state = MixtureState(model, [0, 0, 1, 1, 0], compiled=False)
-        move = LabelFree(state)
-        kept.clear()
-        move.propose(1, rng)
-        if "slots" not in kept:
-            continue
-        first, second, kind, n_sample = (int(k) for k in kept["slots"])
-        members = [i for i in range(5) if state.labels[i] in (first, second)]
-        sample, sides = [int(i) for i in move.rest[0, :n_sample]], move.sides[0, :n_sample]
-        halves = [[i for i, side in zip(sample, sides, strict=True) if side == half] for half in (0, 1)]
-        odds, first_stage, constant, total, present = kept["outcome"]
-        log_r = constant + total
-        assert first_stage == pytest.approx(log_r, abs=1e-12)  # every member was in the sample, so the first stage is all there is
-        now = [i for i in members if state.labels[i] == first]
-        against = 0.0
-        if kind == label_free.ANEW:
-            against = log_ratio_written_out(state, members, now, 1.0 / (1.0 + math.exp(-present)), move.theta[3:], halves, 1)
-        for left in (now,) if kind == label_free.MERGE else ([members[0]], members[: len(members) // 2], members[1:]):
-            expected = log_ratio_written_out(state, members, left, 1.0 / (1.0 + math.exp(-odds)), move.theta, halves, 2 if kind == label_free.SPLIT else 1)
-            assert log_r == pytest.approx(expected - against, rel=1e-9, abs=1e-9)
-        checked[kind] += 1
 
 
 def drawn(model, step, n, compiled=True):
