@@ -6,8 +6,10 @@ import numpy as np
 from scipy.cluster import hierarchy
 
 from maitre.chains.climbs import _best_cut, cut
+from maitre.chains.starts import start
 from maitre.families.hierarchical import HierarchicalNormalInverseWishart, filled
 from maitre.model import Model
+from maitre.numerics.rng import stream
 from maitre.priors import DirichletProcess
 from maitre.states.mixture import MixtureState
 
@@ -50,3 +52,14 @@ def test_gaps_are_filled_from_the_nearest_row():
     np.testing.assert_array_equal(filled(x)[2], [4.8, 7.0])
     assert np.isfinite(filled(x)).all()
     assert np.isnan(x[2, 1])
+
+
+def test_labels_that_are_given_get_hyperparameters_that_suit_them():
+    """With clusters as wide as all the data expected, as the prior has it, sweeps may seat all points together."""
+    y = np.arange(90) % 3
+    x = np.random.default_rng(0).normal(size=(90, 2)) + np.outer(6.0 * y, [1.0, -1.0])
+    model = Model.of(x, HierarchicalNormalInverseWishart(), DirichletProcess(1.0))
+    given, one = start(model, y, stream(0, 0)), start(model, "one", stream(0, 0))
+    assert given.log_joint > MixtureState(model, y).log_joint + 50.0
+    np.testing.assert_array_equal(given.canonical_labels(), y)
+    assert one.log_joint == MixtureState(model, 0 * y).log_joint

@@ -18,6 +18,7 @@ from maitre.moves.gibbs import label_entropy
 from maitre.numerics.arrays import Ints
 from maitre.numerics.draw import draw_below, fill_below, shuffle
 from maitre.numerics.rng import RngState
+from maitre.optimize.ascent import ascend_hyperparameters
 from maitre.optimize.pipeline import search_labels
 from maitre.partitions.labels import canonical
 from maitre.priors.base import GibbsTypePrior
@@ -57,6 +58,11 @@ def parse_init(init: Any, model: Model) -> tuple[str, int]:
 def looks_at_all_points(init: Any) -> bool:
     """Whether a start needs all points, encoded, in memory."""
     return isinstance(init, str) and init.partition(":")[0] not in ("auto", "one", "singletons", "random")
+
+
+def _means_clusters(init: Any) -> bool:
+    """Whether the labels of a start are found in the data or given, not drawn or all alike."""
+    return not isinstance(init, str) or init.partition(":")[0] in ("search", "kmeans", "variational")
 
 
 def block_by_block(rows: Rows, moves: Any, init: Any) -> bool:
@@ -164,7 +170,10 @@ def start(
     """
     kind = kind or state_for(model.prior)
     if not (isinstance(init, str) and init == "auto"):
-        return seated(model, initial_labels(init, model, rng), rng, kind)
+        state = seated(model, initial_labels(init, model, rng), rng, kind)
+        if kind is MixtureState and model.in_memory and model.family.climbs() and _means_clusters(init):
+            ascend_hyperparameters(state, rounds=1)  # type: ignore[arg-type]  # with clusters as wide as the data expected, the first sweep would forget them
+        return state
     if kind is MixtureState and model.in_memory and model.family.climbs():
         return climbed(model, _sweep(model, kind), rng, stop, number)
     if issubclass(kind, FranchiseState) and model.in_memory and model.family.climbs():
