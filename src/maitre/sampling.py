@@ -34,7 +34,6 @@ from maitre.priors.base import Prior
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 
 _ONE = Gamma(1.0, 1.0)
-_MOST_TOPICS_AT_FIRST = 800
 _LONGER = 5  # times that a run is made twice as long
 _VISITS_KEPT, _VISITS_DROPPED = 40_000_000, 200_000_000
 
@@ -164,8 +163,8 @@ def sample_groups(
         `maitre.moves.Superclusters` (clusters dealt to virtual processors).
     draws, burn_in : iterations kept and dropped, per chain; by default 40 million and 200 million visits to points, between 20 or 50 and 1000 iterations.
     init : "auto" puts words into topics at random, half as many as there are documents, at most 800: few topics are hard to part later, and many merge by themselves. Other
-        points begin in the clusters that `maitre.sample` would begin with if they were one group, or those of k-means. Otherwise "one", "kmeans:K",
-        "random:K", or one label per point (words: document by document, by word within a document).
+        points begin in the clusters that `maitre.sample` would begin with if they were one group, or those of k-means. Otherwise "one", "kmeans:K" (of
+        words: k-means of documents, all words of one in its cluster), "random:K", or one label per point (words: document by document, by word within a document).
     keep_labels : whether draws keep the cluster of every point.
     own : whether every group has a γ of its own, with the prior `group`; else they have one in common.
     thin, chains, seed, engine, store, progress, time_budget, threads, store_data : as in `maitre.sample`.
@@ -199,7 +198,6 @@ def group_settings(
     keep_labels: bool = False,
 ) -> Settings:
     """The settings of `sample_groups`, with what was left open filled in."""
-    n_topics = int(np.clip(rows.n_groups // 2, 10, _MOST_TOPICS_AT_FIRST))
     moves = "direct" if isinstance(moves, str) and moves.strip() == "auto" else moves
     if truth("keep_labels", keep_labels):
         parts = [(move, move.options()) for move in named_moves(moves)]
@@ -213,7 +211,7 @@ def group_settings(
         thin,
         chains,
         seed,
-        f"random:{n_topics}" if isinstance(init, str) and init == "auto" and rows.n_words is not None else init,
+        rows.many_topics if isinstance(init, str) and init == "auto" and rows.n_words is not None else init,
     )
 
 

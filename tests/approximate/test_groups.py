@@ -60,9 +60,9 @@ def test_with_one_table_per_word_the_expected_tables_are_exact():
     np.testing.assert_allclose(found.tables(), expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("align", ["id", "none"])
-def test_synchronous_groups(corpus, align):
-    hdp = mt.approximate.synchronous_groups(corpus, processors=3, sweeps=60, align=align, init="random:8", progress=False)
+@pytest.mark.parametrize(("align", "init"), [("id", "random:8"), ("none", "auto"), ("id", "kmeans:2")])
+def test_synchronous_groups(corpus, align, init):
+    hdp = mt.approximate.synchronous_groups(corpus, processors=3, sweeps=60, align=align, init=init, progress=False)
     check_two_kinds(hdp, corpus)
 
 

@@ -7,9 +7,11 @@ import pytest
 from scipy import sparse
 
 import maitre as mt
+from maitre.chains.starts import initial_labels, start
 from maitre.data.groups import GroupedRows
 from maitre.numerics.rng import stream
 from maitre.posterior.documents import log_estimates
+from maitre.sampling import group_model
 
 
 @pytest.fixture(scope="module")
@@ -236,3 +238,14 @@ def test_points_of_groups_begin_where_a_mixture_of_all_would():
     assert hdp.n_clusters.min() >= 2
     assert "one group" in hdp.start_in_words
     assert set(hdp.predict((x[[0, 150]], ["a", "elsewhere"])).tolist()) == {0, 1}
+
+
+def test_documents_begin_in_clusters_of_documents(corpus):
+    """k-means is of documents, not of the numbers of words: all words of a document begin in one topic."""
+    model = group_model(GroupedRows.of_counts(corpus), None)
+    labels = initial_labels("kmeans:2", model, stream(0))
+    by_document = np.split(labels, model.data.starts[1:-1])
+    assert all(len(np.unique(words)) == 1 for words in by_document if len(words))
+    assert len(np.unique(labels)) == 2
+    automatic = start(model, "auto", stream(0))
+    assert automatic.n_clusters == max(10, model.data.n_groups // 2)

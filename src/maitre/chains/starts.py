@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from maitre.chains.climbs import climbed
+from maitre.data.groups import GroupedRows
 from maitre.data.rows import BlockRows, Rows
 from maitre.families.base import ConjugateFamily
 from maitre.model import Model
@@ -123,16 +124,18 @@ def most_clusters(model: Model) -> int:
 
 
 def _k_means(model: Model, n_clusters: int, rng: RngState) -> Ints:
-    """k-means on the family's vectors; one thread, so that the result does not depend on how many there are."""
+    """k-means on the family's vectors, or on the frequencies of words in documents, whose words then are all in one cluster; one thread, so that the result does not
+    depend on how many there are."""
     from sklearn.cluster import MiniBatchKMeans
     from threadpoolctl import threadpool_limits
 
-    vectors = model.vectors
+    documents = isinstance(model.data, GroupedRows) and model.data.n_words is not None
+    vectors = model.data.frequencies() if documents else model.vectors  # type: ignore[union-attr]
     vectors = sparse.csr_matrix(vectors, dtype=np.float64) if sparse.issparse(vectors) else np.asarray(vectors, dtype=np.float64)
-    n_distinct = min(n_clusters, model.n)
+    n_distinct = min(n_clusters, vectors.shape[0])
     with threadpool_limits(1):
         fitted = MiniBatchKMeans(n_distinct, n_init=1, random_state=int(draw_below(2**31, rng)), batch_size=4096).fit(vectors)
-    return canonical(fitted.labels_)
+    return canonical(np.repeat(fitted.labels_, np.diff(model.data.starts)) if documents else fitted.labels_)  # type: ignore[union-attr]
 
 
 def _variational(model: Model, labels: Ints, truncation: int, rng: RngState) -> Ints:
@@ -169,6 +172,8 @@ def start(
     `starts` names them if the moves have a say; a single one needs no sweeps. `number` is that of the chain, where starts do not differ by chance alone.
     """
     kind = kind or state_for(model.prior)
+    if isinstance(init, str) and init == "auto" and isinstance(model.data, GroupedRows) and model.data.n_words is not None:
+        init = model.data.many_topics
     if not (isinstance(init, str) and init == "auto"):
         state = seated(model, initial_labels(init, model, rng), rng, kind)
         if kind is MixtureState and model.in_memory and model.family.climbs() and _means_clusters(init):

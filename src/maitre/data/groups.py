@@ -17,6 +17,7 @@ from maitre.data.rows import KINDS, ArrayRows, Rows, TableRows, as_data
 from maitre.numerics.arrays import Ints
 
 _MOST_WORDS = 2**31 - 1
+_MOST_TOPICS_AT_FIRST = 800
 
 
 class GroupedRows(Rows):
@@ -64,6 +65,18 @@ class GroupedRows(Rows):
         order = np.argsort(codes, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(names)))]).astype(np.int64)
         return cls(rows.select(order), starts, order, names if names.dtype.kind != "O" else names.astype(str))
+
+    @property
+    def many_topics(self) -> str:
+        """Where chains of words start unless it is said: few topics are hard to part later, and many merge by themselves."""
+        return f"random:{min(max(self.n_groups // 2, 10), _MOST_TOPICS_AT_FIRST)}"
+
+    def frequencies(self) -> Any:
+        """The square roots of the shares of words in documents, a sparse row of length 1 for each that is not empty."""
+        counts = sparse.csr_matrix((np.ones(self.n), self.rows.raw, self.starts), shape=(self.n_groups, self.n_words), copy=True)
+        counts.sum_duplicates()
+        lengths = np.maximum(np.diff(self.starts), 1)
+        return sparse.diags_array(1.0 / np.sqrt(lengths)) @ counts.sqrt()
 
     def in_given_order(self, values: Any) -> Any:
         """Values over points, last, in the order in which the points were given."""
