@@ -137,6 +137,7 @@ def test_the_corpus_given_is_left_as_it_is_and_empty_documents_have_the_common_w
     assert np.array_equal(counts.indices, before.indices)
     shares = hdp.shares(*hdp.best_draw)
     np.testing.assert_allclose(hdp.transform(np.zeros((1, 12)))[0], shares / shares.sum(), rtol=1e-5)
+    assert "1 of them empty" in hdp.summary()
 
 
 def test_labels_that_were_not_kept_are_an_error(corpus):

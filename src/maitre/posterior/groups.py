@@ -274,7 +274,9 @@ class GroupPosterior(Posterior):
     def summary(self) -> str:
         """A few lines to read."""
         chains, draws = self.log_joint.shape
-        lines = [f"{self.model.n} points in {self.n_groups} groups, {chains} chain{'s' * (chains != 1)} × {draws} draws, start: {self.start_in_words}"]
+        n_empty = int(np.count_nonzero(np.diff(self.model.data.starts) == 0))  # type: ignore[union-attr]
+        empty = f" ({n_empty} of them empty: kept, with the common weights)" if n_empty else ""
+        lines = [f"{self.model.n} points in {self.n_groups} groups{empty}, {chains} chain{'s' * (chains != 1)} × {draws} draws, start: {self.start_in_words}"]
         lines += [f"family: {self.model.family.in_one_line()}", f"prior: {self.model.prior.in_one_line()}"]
         for name, row in self.diagnostics().items():
             lines.append(f"{name:>24}: mean {row['mean']:.4g}, sd {row['sd']:.3g}, effective draws {row['ess']:.0f}, R̂ {row['r_hat']:.3f}")
