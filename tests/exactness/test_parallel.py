@@ -74,7 +74,7 @@ def test_without_protection_it_fails(monkeypatch):
     """If every cluster counts as open, points leave clusters empty."""
     law = Assignments(*TWO, empty=False)
     counts = LabelStep._counts
-    monkeypatch.setattr(LabelStep, "_counts", lambda self, coins, n, few=False: np.maximum(counts(self, coins, n), (np.arange(n) < 2).astype(int)))
+    monkeypatch.setattr(LabelStep, "_counts", lambda self, coins: np.maximum(counts(self, coins), (np.arange(self.state.capacity) < 2).astype(int)))
     with pytest.raises(ValueError, match="is not in list"):
         law.matrix(lambda state, rng: LabelStep(state).half_by_half(law.explicit, rng))
 

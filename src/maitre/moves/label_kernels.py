@@ -141,7 +141,7 @@ def redraw_simply(
     """The points of the granules on one side redraw their labels; point i is i − base in the statistics. In double precision, one by one.
 
     Choices are `slot_of`, with log weights and parameters; points of slots without one (`atom_of` −1) stay. Unless `slicing`, all of them are gathered in the slots of
-    `parts` and counted, region by region. outcome[r] is a point of region r without a finite score, or −1, and how often single precision was not enough.
+    `parts`, region by region; counted they are either way. outcome[r] is a point of region r without a finite score, or −1, and how often single precision was not enough.
     """
     n_atoms = len(slot_of)
     weights, scratch = np.empty(n_atoms), np.empty(n_atoms)
@@ -165,8 +165,8 @@ def redraw_simply(
                         outcome[region, 0] = i
                         return
                     labels[i] = slot_of[chosen]
+                counts[region, labels[i]] += 1
                 if not slicing:
-                    counts[region, labels[i]] += 1
                     gather(parts, region * capacity + np.int64(labels[i]), i - base)
         turn = take(queue)
 
@@ -313,16 +313,19 @@ def redraw_in_lanes(
                 for t in range(count):
                     if not stays[first + t]:
                         labels[lanes[t]] = slot_of[np.int64(chosen[t])]
-            if not slicing:
+            if slicing:
+                for t in range(waiting):
+                    counts[region, labels[points[t]]] += 1
+            else:
                 gather_sorted(parts, region * capacity, labels, points, waiting, base, counts[region], starts, order, room)
         turn = take(queue)
 
 
 @kernel
 def lowest_slice(
-    s: Any, labels: Slots, ranges: Ints, queue: Ints, granule: int, coins: Coins, side: int, log_weights: Floats, slice_key: Any, lowest: Floats
+    s: Any, labels: Slots, ranges: Ints, queue: Ints, granule: int, coins: Coins, side: int, log_weights: Floats, slice_key: Any, lowest: Floats, counts: Ints
 ) -> None:
-    """min log u_i over the points of the granules on one side, region by region."""
+    """min log u_i over the points of the granules on one side, and how many of them each label has, region by region."""
     words = np.empty(4, dtype=np.uint64)
     turn: Any = take(queue)
     while turn < len(ranges):
@@ -332,6 +335,7 @@ def lowest_slice(
                 rng = stream_of(slice_key, g, words)
                 for i in range(max(begin, g * granule), min(end, (g + 1) * granule)):
                     lowest[region] = min(lowest[region], log_weights[labels[i]] + math.log(uniform(rng)))
+                    counts[region, labels[i]] += 1
         turn = take(queue)
 
 

@@ -87,7 +87,7 @@ class LabelStep:
     def half_by_half(self, explicit: Explicit, rng: Any) -> None:
         """The protected step for all points; afterwards the state's statistics are those of the labels."""
         state, coins = self.state, self._coins(0.5, rng)
-        on_one = self._counts(coins, state.capacity)
+        on_one = self._counts(coins)
         counts = np.array([(state.sizes if self.sizes is None else self.sizes) - on_one, on_one])
         for side in range(2):
             slots = np.flatnonzero(counts[1 - side] > 0)
@@ -98,15 +98,14 @@ class LabelStep:
         """The slice step for a share of the granules. Labels change; the state's statistics wait for the next pass."""
         state, coins = self.state, self._coins(share, rng)
         slice_key = key_of(rng)
-        extra = self._broken_off(explicit, self._lowest(coins, explicit, slice_key), rng)
+        lowest, counts = self._lowest(coins, explicit, slice_key)
+        extra = self._broken_off(explicit, lowest, rng)
         capacity = state.capacity
         slots = np.concatenate([np.flatnonzero(np.isfinite(explicit.log_weights)), capacity + np.arange(len(extra.log_weights))])
         both = Explicit(np.append(explicit.log_weights, extra.log_weights), np.concatenate([explicit.theta, extra.theta]), extra.log_rest)
         slots = slots[np.argsort(-both.log_weights[slots], kind="stable")]
-        n_labels = len(both.log_weights)
-        others = np.pad(state.sizes, (0, n_labels - capacity)) - self._counts(coins, n_labels, few=True)
-        self._pass(coins, 1, True, slots, both, rng, slice_key)
-        return self._with_room(both, others + self._counts(coins, n_labels, few=True))
+        others = np.pad(state.sizes - counts, (0, len(extra.log_weights)))
+        return self._with_room(both, others + self._pass(coins, 1, True, slots, both, rng, slice_key))
 
     def seat(self, explicit: Explicit, rng: Any) -> None:
         """Every point draws a label by weights and parameters, whatever it had."""
@@ -124,11 +123,11 @@ class LabelStep:
             (toss if isinstance(rng, Branching) else run_toss)(coins, math.log(share), rng)
         return coins
 
-    def _counts(self, coins: Coins, n_labels: int, few: bool = False) -> Ints:
+    def _counts(self, coins: Coins) -> Ints:
         """How many points of the granules with a 1 each label has."""
-        counts = np.zeros((self.regions.n_regions, n_labels), dtype=np.int64)
+        counts = np.zeros((self.regions.n_regions, self.state.capacity), dtype=np.int64)
         count: Any = run_count_on_side if self.state.compiled else count_on_side
-        self.regions.at_once(self.state.engine, lambda *ranges: count(self.state.labels, *ranges, self.granule, coins, 1, counts), few)
+        self.regions.at_once(self.state.engine, lambda *ranges: count(self.state.labels, *ranges, self.granule, coins, 1, counts))
         return np.asarray(counts.sum(axis=0))
 
     def _hand_over(self, sizes: Ints) -> None:
@@ -172,12 +171,13 @@ class LabelStep:
         self.rechecked += int(rechecked.sum())
         return np.asarray(counts.sum(axis=0))
 
-    def _lowest(self, coins: Coins, explicit: Explicit, slice_key: Any) -> float:
-        """The lowest of all slices, as a logarithm."""
+    def _lowest(self, coins: Coins, explicit: Explicit, slice_key: Any) -> tuple[float, Ints]:
+        """The lowest of all slices, as a logarithm; and how many points of the granules with a 1 each label has."""
         state, lowest = self.state, np.zeros(self.regions.n_regions)
-        run, slices = (lowest_slice if state.compiled else lowest_slice.python), (self.granule, coins, 1, explicit.log_weights, slice_key, lowest)
+        counts = np.zeros((self.regions.n_regions, state.capacity), dtype=np.int64)
+        run, slices = (lowest_slice if state.compiled else lowest_slice.python), (self.granule, coins, 1, explicit.log_weights, slice_key, lowest, counts)
         self.regions.at_once(state.engine, lambda *ranges: run(state.statistics, state.labels, *ranges, *slices), few=True)
-        return float(lowest.min())
+        return float(lowest.min()), np.asarray(counts.sum(axis=0))
 
     def _broken_off(self, explicit: Explicit, lowest: float, rng: Any) -> Explicit:
         """Clusters without points, until the mass of the rest is at most exp(lowest)."""
