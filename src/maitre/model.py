@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,20 @@ _WORTHWHILE = 1 << 27  # bytes of encoded points, and …
 _LITTLE = 18  # … bytes of one, beyond which an array is rather encoded block by block, in every pass, than copied
 
 
+class Starts:
+    """Where chains of a model may start (`maitre.chains.climbs`), once that has been found; the lock is for chains that begin at the same time."""
+
+    def __init__(self) -> None:
+        self.found: Any = None
+        self.lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"found": self.found}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        self.found, self.lock = values["found"], Lock()
+
+
 @dataclass(frozen=True)
 class Model:
     """Encoded data, a family with every field filled in, and a prior; their hyper-parameters are numbers or priors."""
@@ -40,6 +55,7 @@ class Model:
     given: Family | None = None  # the family before its open fields were filled in
     pool: Ints | None = None  # of data that stay where they are, the points that `encoded` holds
     choice: str = ""  # why this family, if it was chosen for these data
+    starts: Starts = field(default_factory=Starts, init=False, repr=False, compare=False)  # found once, for all chains
 
     @classmethod
     def of(
@@ -98,6 +114,12 @@ class Model:
     @cached_property
     def _at_prior_means(self) -> Family:
         return self.family.at_prior_means()
+
+    def because(self, choice: str) -> Model:
+        """The same model, with the reason why it was chosen."""
+        other = replace(self, choice=choice)
+        other.starts.found = self.starts.found
+        return other
 
     def restricted(self, points: Ints, family: Family, prior: Prior) -> Model:
         """Some of the points, in memory, under a family and prior of their own."""

@@ -27,10 +27,10 @@ from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import stream
 from maitre.posterior.prediction import log_densities_given
-from maitre.priors.base import Prior
+from maitre.priors.base import GibbsTypePrior, Prior
+from maitre.priors.dirichlet_process import DirichletProcess
 
 _ROWS = 2000
-_LOOKED_AT = 1000  # for correlations within clusters
 _PLENTY = 10  # rows per parameter of a covariance beyond which nothing is compared
 _CHEAP = 8  # columns below which full covariances take about as long as independent columns
 _FEW = 500  # rows of which every quarter is left out in turn
@@ -62,15 +62,15 @@ def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
     n_columns = model.data.n_columns
     if not isinstance(model.family, HierarchicalNormalInverseWishart):
         wide = n_columns > WIDE and type(model.family) is type(independent_columns())
-        return dataclasses.replace(model, choice=f"independent columns: a covariance of {n_columns} columns has too many parameters") if wide else model
+        return model.because(f"independent columns: a covariance of {n_columns} columns has too many parameters") if wide else model
     plenty = n_columns * (n_columns + 1) * _PLENTY < 2 * model.n
     if not model.in_memory or model.family.arrays(model.encoded).get("missing") or n_columns == 1 or model.n < 8 or (plenty and n_columns < _CHEAP):
         return model
-    some = np.random.default_rng(_SEED).permutation(model.n)[:_ROWS]
+    some, simpler = np.random.default_rng(_SEED).permutation(model.n)[:_ROWS], Model.of(model.data, independent_columns(), prior)
     with one_thread_per_product():
-        chance = _share_of_chance(model, np.sort(some[:_LOOKED_AT]))
+        chance = _share_of_chance(simpler)
         if chance > _UNCORRELATED:
-            return _with_independent_columns(model, prior, f"independent columns: within clusters {chance:.0%} of what correlates is chance")
+            return simpler.because(f"independent columns: within clusters {chance:.0%} of what correlates is chance")
         if plenty:
             return model
         quarters = np.array_split(some, 4)
@@ -79,17 +79,14 @@ def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
     gain = independent - full
     figures = f"held-out log density per row {independent.mean():.2f} with independent columns, {full.mean():.2f} with full covariances"
     if gain.mean() > _CERTAIN * gain.std() / np.sqrt(len(gain)):
-        return _with_independent_columns(model, prior, f"independent columns predict better: {figures}")
-    return dataclasses.replace(model, choice=f"full covariances: {figures}")
+        return simpler.because(f"independent columns predict better: {figures}")
+    return model.because(f"full covariances: {figures}")
 
 
-def _with_independent_columns(model: Model, prior: Any, why: str) -> Model:
-    return dataclasses.replace(Model.of(model.data, independent_columns(), prior), choice=why)
-
-
-def _share_of_chance(model: Model, rows: Ints) -> float:
+def _share_of_chance(independent: Model) -> float:
     """By how much correlations within clusters of independent columns are to be shrunk (Schäfer & Strimmer 2005): 1, if there are none."""
-    _, part, candidates = looked_at(Model.of(np.asarray(model.valid)[rows], independent_columns()))
+    exchangeable = independent if isinstance(independent.prior, GibbsTypePrior) else dataclasses.replace(independent, prior=DirichletProcess())
+    _, part, candidates = looked_at(exchangeable)
     labels, x = candidates[0].labels, part.encoded["x"]
     sizes = np.bincount(labels)
     centred = x - np.stack([np.bincount(labels, column) / sizes for column in x.T], axis=1)[labels]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from threading import Event, Lock
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,15 +26,14 @@ from maitre.optimize.ascent import ascend_hyperparameters
 from maitre.states.clusters import move_all, total_log_marginal
 from maitre.states.mixture import MixtureState
 
-ROWS = 2000  # of more points, so many are looked at
+_ROWS = 2000  # of more points, so many are looked at, …
+_FEWER_ROWS = 1000  # … and so many where there is no matrix to learn
 _NUMBERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # of clusters
 _FEWEST = 4  # points per cluster
 _PRUNED = 2  # clusterings that cut a tree where it is best
 _CLIMBED = 6  # of the clusterings
 _SWEEPS = 8
 _ROUGH = 0.05  # precision of hyper-parameters on the way, on the log scale
-_KEPT = "starts"  # with the model
-_finding = Lock()
 _ROUND, _TINY = 1e-3, 1e-12  # of the largest variance, and at all: directions with less are not made round
 
 
@@ -44,6 +43,14 @@ class Candidate(NamedTuple):
     labels: Ints
     values: dict[str, Any]
     log_joint: float
+
+
+class Looked(NamedTuple):
+    """The points from which a start is found, the model of these, and clusterings of them, the best first."""
+
+    points: Ints
+    part: Model
+    candidates: list[Candidate]
 
 
 def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None, number: int = 0) -> MixtureState:
@@ -68,17 +75,17 @@ def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None, number
     return _completed(model, labels, values | _values_at_first(model), sweep, rng)
 
 
-def looked_at(model: Model, stop: Event | None = None) -> tuple[Ints, Model, list[Candidate]]:
-    """The points from which a start is found, the model of these, and clusterings of them, the best first. Found once: all chains of a model begin with them."""
-    with _finding:
-        if _KEPT not in vars(model):
-            some = spread(model.n, ROWS)
-            part = model if len(some) == model.n else _restricted(model, some)
-            found = some, part, _candidates(part, stop)
-            if stop is not None and stop.is_set():
-                return found
-            vars(model)[_KEPT] = found
-        return vars(model)[_KEPT]  # type: ignore[no-any-return]
+def looked_at(model: Model, stop: Event | None = None) -> Looked:
+    """Clusterings of some of the points. Found once: all chains of a model begin with them."""
+    with model.starts.lock:
+        if model.starts.found is not None:
+            return model.starts.found  # type: ignore[no-any-return]
+        some = spread(model.n, _ROWS if model.family.arrays(model.encoded) else _FEWER_ROWS)
+        part = model if len(some) == model.n else _restricted(model, some)
+        found = Looked(some, part, _candidates(part, stop))
+        if not (stop is not None and stop.is_set()):
+            model.starts.found = found
+        return found
 
 
 def _candidates(model: Model, stop: Event | None) -> list[Candidate]:
