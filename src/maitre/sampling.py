@@ -16,7 +16,7 @@ import numpy as np
 from maitre.chains.choice import assembled
 from maitre.chains.run import Conditions, new_run, posterior_of, resumed_run
 from maitre.chains.settings import Settings, seconds
-from maitre.chains.starts import block_by_block
+from maitre.chains.starts import block_by_block, start_of_groups
 from maitre.data.groups import GroupedRows, as_groups
 from maitre.engines.sharing import ENGINES
 from maitre.families.base import Family
@@ -211,7 +211,7 @@ def group_settings(
         thin,
         chains,
         seed,
-        rows.many_topics if isinstance(init, str) and init == "auto" and rows.n_words is not None else init,
+        start_of_groups(init, rows),
     )
 
 

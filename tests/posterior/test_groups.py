@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import maitre as mt
-from maitre.chains.starts import initial_labels, start
+from maitre.chains.starts import initial_labels, start, start_of_groups
 from maitre.data.groups import GroupedRows
 from maitre.numerics.rng import stream
 from maitre.posterior.documents import log_estimates
@@ -248,5 +248,5 @@ def test_documents_begin_in_clusters_of_documents(corpus):
     by_document = np.split(labels, model.data.starts[1:-1])
     assert all(len(np.unique(words)) == 1 for words in by_document if len(words))
     assert len(np.unique(labels)) == 2
-    automatic = start(model, "auto", stream(0))
+    automatic = start(model, start_of_groups("auto", model.data), stream(0))
     assert automatic.n_clusters == max(10, model.data.n_groups // 2)

@@ -11,7 +11,7 @@ from maitre.approximate.assembly import attended, shown
 from maitre.approximate.topic_counts import TopicCounts, draw_topics
 from maitre.chains.progress import Progress
 from maitre.chains.recorder import Memory
-from maitre.chains.starts import start
+from maitre.chains.starts import start, start_of_groups
 from maitre.data.groups import GroupedRows, as_groups, counted_words
 from maitre.engines import engine_named
 from maitre.engines.base import Engine
@@ -142,6 +142,7 @@ def synchronous_groups(
     dropped = sweeps // 2 if burn_in is None else whole_number("burn_in", burn_in, most=sweeps - 1)
     align, seed, show = one_of("align", align, ("id", "none")), whole_number("seed", seed), truth("progress", progress)
     rows, engine = as_groups(groups), engine_named("threads", threads)
+    init = start_of_groups(init, rows)
     family = Words(n_words=rows.n_words) if family is None and rows.n_words is not None else as_family(family, rows.rows)
     family = family.at({"n_words": rows.n_words}) if isinstance(family, Words) else family
     model = Model.of(rows, family, HierarchicalDirichletProcess(top, group))

@@ -32,6 +32,7 @@ from maitre.states.mixture import MixtureState
 NAMES = ("auto", "sequential", "search", "one", "singletons", "random", "kmeans", "variational")
 _COMPARED = 2000  # points by which starts are compared
 _DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20, "variational": 50}
+_MOST_TOPICS = 800  # that words start in
 _CLIMB = {"iterations": 30, "tolerance": 1e-3}  # of a variational start
 
 
@@ -84,6 +85,13 @@ def _given(init: Any, model: Model, most: int) -> Ints:
     if labels.max() >= most:
         raise ValueError(f"init has {labels.max() + 1} clusters; {type(model.prior).__name__} allows at most {most}")
     return labels
+
+
+def start_of_groups(init: Any, groups: GroupedRows) -> Any:
+    """Words start, unless it is said where, in topics at random, half as many as documents: few topics are hard to part later, and many merge by themselves."""
+    if not (isinstance(init, str) and init == "auto") or groups.n_words is None:
+        return init
+    return f"random:{min(max(groups.n_groups // 2, 10), _MOST_TOPICS)}"
 
 
 def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
@@ -172,8 +180,6 @@ def start(
     `starts` names them if the moves have a say; a single one needs no sweeps. `number` is that of the chain, where starts do not differ by chance alone.
     """
     kind = kind or state_for(model.prior)
-    if isinstance(init, str) and init == "auto" and isinstance(model.data, GroupedRows) and model.data.n_words is not None:
-        init = model.data.many_topics
     if not (isinstance(init, str) and init == "auto"):
         state = seated(model, initial_labels(init, model, rng), rng, kind)
         if kind is MixtureState and model.in_memory and model.family.climbs() and _means_clusters(init):

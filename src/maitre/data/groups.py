@@ -17,7 +17,6 @@ from maitre.data.rows import KINDS, ArrayRows, Rows, TableRows, as_data
 from maitre.numerics.arrays import Ints
 
 _MOST_WORDS = 2**31 - 1
-_MOST_TOPICS_AT_FIRST = 800
 
 
 class GroupedRows(Rows):
@@ -65,11 +64,6 @@ class GroupedRows(Rows):
         order = np.argsort(codes, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(names)))]).astype(np.int64)
         return cls(rows.select(order), starts, order, names if names.dtype.kind != "O" else names.astype(str))
-
-    @property
-    def many_topics(self) -> str:
-        """Where chains of words start unless it is said: few topics are hard to part later, and many merge by themselves."""
-        return f"random:{min(max(self.n_groups // 2, 10), _MOST_TOPICS_AT_FIRST)}"
 
     def frequencies(self) -> Any:
         """The square roots of the shares of words in documents, a sparse row of length 1 for each that is not empty."""

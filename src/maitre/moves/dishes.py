@@ -26,6 +26,7 @@ from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log, draw_part, shuffle
 from maitre.numerics.rng import RngState
 from maitre.states.franchise import FranchiseState
+from maitre.states.group_counts import sizes_of
 from maitre.states.mixture import first_empty
 
 _TEMPORARY_SLOTS = 3
@@ -178,21 +179,21 @@ class Seats:
 
     def served(self, state: FranchiseState) -> Served:
         """How many tables there are."""
-        return Served(np.bincount(self.dishes, minlength=state.capacity), self.in_group)
+        return Served(sizes_of(self.dishes, state.capacity), self.in_group)
 
     def split_and_merge(self, state: FranchiseState, proposals: int, rng: RngState) -> int:
         """So many proposals; returns how many were accepted. Labels follow the tables."""
         n, n_tables = state.model.n, len(self.dishes)
-        sizes = np.bincount(self.tables, minlength=n_tables).astype(np.int32)
+        sizes = sizes_of(self.tables, n_tables).astype(np.int32)
         points, begin = np.empty(n, dtype=np.int32), np.empty(n_tables, dtype=np.int32)
         list_members(self.tables, sizes, points, begin)
         made = accepted = 0
         while made < proposals:
             if state.crowded:
                 state.widen()
-            served = np.bincount(self.dishes, minlength=state.capacity)
+            served = sizes_of(self.dishes, state.capacity)
             if np.count_nonzero(served == 0) < _TEMPORARY_SLOTS:
-                state.relabel(self.dishes[self.tables])
+                state.relabel(self.tables, self.dishes)
                 state.make_room()
                 continue
             members, first_member = np.empty(n_tables, dtype=np.int32), np.empty(state.capacity, dtype=np.int64)
@@ -200,7 +201,7 @@ class Seats:
             arrays = (self.dishes, served, points, begin, sizes, members, first_member, served)
             done, changed = state.run(move_dishes, proposals - made, math.log(float(state.prior.top)), *arrays, rng)
             made, accepted = made + int(done), accepted + int(changed)
-        state.relabel(self.dishes[self.tables])
+        state.relabel(self.tables, self.dishes)
         return accepted
 
 

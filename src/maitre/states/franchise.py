@@ -26,7 +26,7 @@ from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumb
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.base import Values, Variable
 from maitre.states.clusters import ClusterState
-from maitre.states.group_counts import cells_of_groups, cells_of_topics, fill_slots, fill_words, first_places, largest_count, log_urns, sizes_of
+from maitre.states.group_counts import cells_of_groups, cells_of_topics, fill_slots, fill_words, first_places, follow_tables, largest_count, log_urns, sizes_of
 
 _SPARE_SLOTS = 8
 _SHORT = np.iinfo(np.uint16).max
@@ -52,7 +52,7 @@ class FranchiseState(ClusterState):
         if values is not None and "weights" in values:
             self.rest, weights = float(values["rest"]), np.asarray(values["weights"], dtype=np.float64)[:n_clusters]
         else:
-            shares = np.bincount(self.labels, minlength=n_clusters) + 1.0
+            shares = sizes_of(self.labels, n_clusters) + 1.0
             self.rest, weights = 1.0 / shares.sum(), shares / shares.sum() * (1.0 - 1.0 / shares.sum())
         self._build(weights)
 
@@ -147,12 +147,14 @@ class FranchiseState(ClusterState):
     @cached_property
     def words_before(self) -> Ints:
         """How often words occur up to each."""
-        return np.cumsum(np.bincount(self.encoded["word"], minlength=self.statistics.n_words))
+        return np.cumsum(sizes_of(self.encoded["word"], self.statistics.n_words))
 
     @cached_property
     def common(self) -> Ints:
         """Words that occur too often for short counts, were they all in one cluster."""
-        return np.flatnonzero(np.bincount(self.encoded["word"]) > _SHORT) if isinstance(self.family, Words) else np.empty(0, dtype=np.int64)
+        if not isinstance(self.family, Words):
+            return np.empty(0, dtype=np.int64)
+        return np.flatnonzero(sizes_of(self.encoded["word"], int(self.family.n_words or 0)) > _SHORT)
 
     def widen(self) -> None:
         """Counts of words that can hold any number, if there are common ones."""
@@ -227,9 +229,9 @@ class FranchiseState(ClusterState):
         self._empty_slots(self.capacity)
         self._fill()
 
-    def relabel(self, labels: Slots) -> None:
-        """Other labels, with slots whose statistics are theirs already."""
-        self.labels[:] = labels
+    def relabel(self, tables: Slots, dishes: Slots) -> None:
+        """The clusters of points that sit at `tables`, which serve `dishes`; the slots' statistics are theirs already."""
+        follow_tables(tables, dishes, self.labels)
         self.sizes = self._count()
         self.touched()
 

@@ -117,6 +117,13 @@ def sizes_of(labels: Slots, capacity: int) -> Ints:
 
 
 @compiled
+def follow_tables(tables: Slots, dishes: Slots, labels: Slots) -> None:
+    """labels[i] is what the table of point i serves (as `dishes[tables]`, without other arrays as long as the points)."""
+    for i in range(len(tables)):
+        labels[i] = dishes[tables[i]]
+
+
+@compiled
 def first_places(labels: Slots, capacity: int, n_clusters: int) -> Ints:
     """The place of the first point of each cluster; their number for slots without one."""
     first, found = np.full(capacity, len(labels)), 0
