@@ -203,7 +203,7 @@ def reached(trace: Trace, level: float) -> float:
 
 
 def draw(blocks: dict[tuple[int, int], Trace], methods: list[Trace], common: float, title: str, file: Path) -> None:
-    figure, ((a, b), (c, d)) = plt.subplots(2, 2, figsize=(13, 9), constrained_layout=True)
+    figure, ((a, b), (c, d)) = plt.subplots(2, 2, figsize=(15, 9), constrained_layout=True)
     for p in PROCESSORS:
         trace = blocks[p, CORES]
         a.plot(trace.wall, trace.perplexity, marker=".", label=f"P = {p}")
@@ -219,7 +219,7 @@ def draw(blocks: dict[tuple[int, int], Trace], methods: list[Trace], common: flo
             label=trace.name + ("" if trace.exact else " (inexact)"),
         )
     b.set(title="(b) all systems, one core", xlabel="CPU seconds", ylabel="perplexity of held-out halves", yscale="log")
-    b.legend(fontsize=7, framealpha=0.5)  # a curve may run behind it
+    b.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     places = np.arange(len(PROCESSORS))
     for offset, (name, threads) in zip((-0.2, 0.2), ((f"{CORES} cores", CORES), ("one core", 1)), strict=True):
         c.bar(places + offset, [reached(blocks[p, threads], common) for p in PROCESSORS], 0.4, label=name)
