@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -286,7 +287,15 @@ def test_same_seed_same_labels(points):
     assert Path("one/labels.csv").read_text() == Path("two/labels.csv").read_text()
 
 
-def test_time_budget_keeps_draws_of_every_chain(points):
+def test_time_budget_keeps_draws_of_every_chain(points, monkeypatch):
+    """All chains run at once under a time budget, each on a thread of its own; here it is up when a thread has looked at the clock a hundred times."""
+    asked = threading.local()
+
+    def is_up(clock):
+        asked.times = getattr(asked, "times", 0) + 1
+        return asked.times > 100
+
+    monkeypatch.setattr("maitre.chains.run.Clock.is_up", is_up)
     points.to_csv("points.csv", index=False)
     run(
         [
