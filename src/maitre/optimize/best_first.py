@@ -79,11 +79,12 @@ def extend(
     `rest` ≥ 0 is the slot that holds the points to come, for the tight score. One function rather than several: everything that touches statistics is compiled here.
     """
     n = len(order)
+    k: Any = 0
     for _ in range(pops):
         here = counts[HERE]
         if counts[N_QUEUED] == 0:
             return _STUCK
-        target = links[0, BEST]
+        target: Any = np.int64(links[0, BEST])  # numbers of nodes and slots have 64 bits here, so that what is called is compiled once
         if links[target, DEPTH] == n:
             return _DONE
         if counts[N_FREE] < len(sizes) + 1:
@@ -97,7 +98,7 @@ def extend(
         steps, node, ahead = 0, here, target
         while node != ahead:
             if links[node, DEPTH] >= links[ahead, DEPTH]:
-                i, k = order[links[node, DEPTH] - 1], links[node, CHOICE]
+                i, k = order[links[node, DEPTH] - 1], np.int64(links[node, CHOICE])
                 remove(s, k, i)
                 sizes[k] -= 1
                 if sizes[k] == 0:
@@ -113,8 +114,8 @@ def extend(
                 steps += 1
                 ahead = links[ahead, PARENT]
         for t in range(steps - 1, -1, -1):
-            node = path[t]
-            i, k = order[links[node, DEPTH] - 1], links[node, CHOICE]
+            node = np.int64(path[t])
+            i, k = order[links[node, DEPTH] - 1], np.int64(links[node, CHOICE])
             if k + 3 > (rest if rest >= 0 else len(sizes)):  # this branch has more clusters than there is room for: stop half-way, nothing is lost
                 ahead = links[node, PARENT]
                 links[ahead, USES] += 1

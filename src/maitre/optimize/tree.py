@@ -11,7 +11,7 @@ Three arrays rather than one for each field: a compiled call counts references t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -100,8 +100,8 @@ def release(links: Slots, counts: Ints, node: int) -> None:
 
 
 @compiled
-def _settle(links: Slots, keys: Floats, heap: int, at: int, size: int) -> None:
-    """Move the node at this position of a heap up or down to where it belongs."""
+def _settle(links: Slots, keys: Floats, heap: Any, at: Any, size: int) -> None:
+    """Move the node at this position of a heap up or down to where it belongs. Compiled once: all callers give 64-bit numbers."""
     sign, place = (1.0, BEST_PLACE) if heap == BEST else (-1.0, WORST_PLACE)
     node = links[at, heap]
     mine, came = sign * keys[node, SCORE], sign * keys[node, ARRIVAL]
@@ -137,8 +137,8 @@ def enqueue(links: Slots, keys: Floats, counts: Ints, node: int) -> None:
     size = counts[N_QUEUED]
     counts[N_QUEUED] = size + 1
     links[size, BEST] = links[size, WORST] = node
-    _settle(links, keys, BEST, size, size + 1)
-    _settle(links, keys, WORST, size, size + 1)
+    _settle(links, keys, np.int64(BEST), size, size + 1)
+    _settle(links, keys, np.int64(WORST), size, size + 1)
 
 
 @compiled
@@ -146,22 +146,23 @@ def dequeue(links: Slots, keys: Floats, counts: Ints, node: int) -> None:
     """Take a leaf out of the queue."""
     last = counts[N_QUEUED] - 1
     counts[N_QUEUED] = last
-    at = links[node, BEST_PLACE]
+    at = np.int64(links[node, BEST_PLACE])
     if at < last:
         links[at, BEST] = links[last, BEST]
-        _settle(links, keys, BEST, at, last)
-    at = links[node, WORST_PLACE]
+        _settle(links, keys, np.int64(BEST), at, last)
+    at = np.int64(links[node, WORST_PLACE])
     if at < last:
         links[at, WORST] = links[last, WORST]
-        _settle(links, keys, WORST, at, last)
+        _settle(links, keys, np.int64(WORST), at, last)
 
 
 @compiled
 def replace_worst(links: Slots, keys: Floats, counts: Ints, node: int) -> None:
     """Put a leaf into the queue in the place of the worst one, which is dropped."""
-    dropped, size = links[0, WORST], counts[N_QUEUED]
-    at = links[dropped, BEST_PLACE]
+    dropped: Any = np.int64(links[0, WORST])
+    size = counts[N_QUEUED]
+    at = np.int64(links[dropped, BEST_PLACE])
     links[at, BEST] = links[0, WORST] = node
-    _settle(links, keys, BEST, at, size)
-    _settle(links, keys, WORST, 0, size)
+    _settle(links, keys, np.int64(BEST), at, size)
+    _settle(links, keys, np.int64(WORST), np.int64(0), size)
     release(links, counts, dropped)
