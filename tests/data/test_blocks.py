@@ -78,6 +78,7 @@ def test_a_large_array_is_not_copied(kind, monkeypatch):
     options = {"family": mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), "moves": "parallel", "draws": 2, "burn_in": 2, "chains": 1, "progress": False}
     copied = mt.sample(x, **options)
     monkeypatch.setattr("maitre.model._WORTHWHILE", 1000)
+    monkeypatch.setattr("maitre.model._LITTLE", 0)
     monkeypatch.setattr("maitre.model.POOL", 10**6)
     monkeypatch.setattr("maitre.states.mixture._NUMBERS_ENCODED", 1000)
     left = mt.sample(x, **options)

@@ -545,7 +545,7 @@ class NormalInverseGamma(ConjugateFamily):
         n_dimensions = x.shape[1]
         rate = numbers_of_columns("NormalInverseGamma: rate", self.rate, n_dimensions, above=0.0)
         mean, root = numbers_of_columns("NormalInverseGamma: mean", self.mean, n_dimensions), np.sqrt(rate)
-        z, far = np.empty_like(x), np.empty(len(x), np.uint8)
+        z, far = np.empty(x.shape), np.empty(len(x), np.uint8)
         complete = not any(np.isnan(x[rows]).any() for rows in row_blocks(x))
         observed = np.empty((0 if complete else len(x), n_dimensions), np.uint8)
         for rows in row_blocks(x):
