@@ -27,6 +27,8 @@ import numpy as np
 
 from maitre.moves.gibbs import NOT_A_NUMBER
 from maitre.moves.label_kernels import (
+    Active,
+    Choices,
     Coins,
     count_on_side,
     dimensions,
@@ -148,23 +150,23 @@ class LabelStep:
         largest = np.abs(coefficients).max(axis=1, initial=0.0).astype(np.float32)
         singles: Singles = np.zeros((in_tiles(len(slots)), len(coefficients)), dtype=np.float32)
         singles[: len(slots)] = coefficients.T
-        choices = (atom_of, slots.astype(np.int32), log_weights, explicit.theta[slots], a, singles, largest)
+        choices = Choices(atom_of, slots.astype(np.int32), log_weights, explicit.theta[slots], a, singles, largest)
+        active = Active(self.regions.capacity, self.granule, coins, side, slicing)
 
-        def active(begin: int, end: int) -> bool:
+        def wanted(begin: int, end: int) -> bool:
             return bool((coins[begin // self.granule : -(-end // self.granule)] == side).any())
 
         counts, outcome = np.zeros((self.regions.n_regions, n_labels), dtype=np.int64), np.zeros((self.regions.n_regions, 2), dtype=np.int64)
         outcome[:, 0] = -1
-        where = (self.regions.capacity, self.granule, coins, side, slicing)
         keys = (key if slice_key is None else slice_key, key)
 
         def task(piece: Piece) -> None:
             run = self.redraw if state.compiled else self.redraw.python
-            run(piece.statistics, self.regions.writer(piece), state.labels, *piece[2:], *where, *choices, *keys, counts, outcome)
+            run(piece.statistics, self.regions.writer(piece), state.labels, *piece[2:], active, choices, keys, counts, outcome)
 
         if side == 0 and not slicing:
             self.regions.clear(state)
-        state.over_points(task, active, few=slicing)
+        state.over_points(task, wanted, few=slicing)
         failed, rechecked = outcome.T
         if failed.max() >= 0:
             raise ValueError(NOT_A_NUMBER.format(point=failed[failed >= 0][0]))
