@@ -126,7 +126,7 @@ def test_sliced_points_are_counted_in_all_blocks(tmp_path, monkeypatch, share):
     monkeypatch.setattr("maitre.states.regions._POINTS", 1000)
     model = Model.of(open_blocks(written(tmp_path, "npy")), mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), mt.priors.DirichletProcess(5.0), on_disk=True)
     state, rng = MixtureState(model, np.arange(5000) % 40), stream(0)
-    assert len(state.regions().ranges) == 5
+    assert len(state.regions().ranges) == 8
     n_before = state.n_clusters
     for _ in range(3):
         step, before = LabelStep(state), state.labels.copy()

@@ -18,7 +18,6 @@ from numpy.lib import format as npy
 
 from maitre.numerics.arrays import Floats, Ints
 
-
 NUMBERS_TOGETHER = 1 << 15  # of a matrix in memory, looked at together: temporary arrays stay small
 
 

@@ -28,6 +28,7 @@ from maitre.numerics.draw import Branching, draw_event, draw_log, pick_log
 from maitre.numerics.lanes import BATCH, LANES, NEGLIGIBLE, PANEL, RUN_ROWS, Singles, choose_lanes, score_lanes
 from maitre.numerics.queue import take
 from maitre.numerics.rng import RngState, log_gamma_variate, next_bits, seek, uniform
+from maitre.states.regions import SLOTS_TOGETHER
 
 Coins = npt.NDArray[np.uint8]
 
@@ -122,10 +123,13 @@ def dimensions(s: Any) -> tuple[int, int, bool]:
 
 
 @kernel
-def fill_coefficients(s: Any, slots: Ints, theta: Floats, a: Floats) -> None:
-    """a[:, k] from theta[k] for some slots."""
-    for k in slots:
-        set_coefficients(s, theta[k], a, k)
+def fill_coefficients(s: Any, slots: Ints, theta: Floats, a: Floats, queue: Ints) -> None:
+    """a[:, k] from theta[k] for the slots that are left in the queue."""
+    first: Any = SLOTS_TOGETHER * take(queue)
+    while first < len(slots):
+        for k in slots[first : first + SLOTS_TOGETHER]:
+            set_coefficients(s, theta[k], a, k)
+        first = SLOTS_TOGETHER * take(queue)
 
 
 @kernel

@@ -144,7 +144,9 @@ class LabelStep:
         atom_of[slots] = np.arange(len(slots))
         if explicit.coefficients is None:
             explicit.coefficients = np.zeros((self.n_coefficients, len(explicit.log_weights)))
-            state.run(fill_coefficients, np.flatnonzero(np.isfinite(explicit.log_weights)), explicit.theta, explicit.coefficients)
+            fill, what = fill_coefficients if state.compiled else fill_coefficients.python, (explicit.theta, explicit.coefficients)
+            present = np.flatnonzero(np.isfinite(explicit.log_weights))
+            self.regions.at_slots(state.engine, lambda queue: fill(self.regions.reader(state.statistics), present, *what, queue))
         a, log_weights = np.ascontiguousarray(explicit.coefficients[:, slots]), explicit.log_weights[slots]
         coefficients = np.vstack([a, np.zeros_like(log_weights) if slicing else log_weights])  # the last feature of every point is 1
         largest = np.abs(coefficients).max(axis=1, initial=0.0).astype(np.float32)
