@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from maitre.data.blocks import ArrayBlocks, Blocks
+from maitre.data.blocks import ArrayBlocks, PickedBlocks
 from maitre.data.columns import Column, TypedRows, columns_of, with_types
 from maitre.data.rows import BlockRows, Rows, as_data
 from maitre.families import LATENT, RANKINGS
@@ -24,8 +24,8 @@ from maitre.priors.base import Prior
 from maitre.priors.dirichlet_process import DirichletProcess
 
 POOL = 65_536
-_WORTHWHILE = 1 << 27  # bytes of encoded points, and …
-_LITTLE = 18  # … bytes of one, beyond which an array is rather encoded block by block, in every pass, than copied
+_WORTHWHILE, _MANY = 1 << 27, 1 << 19  # bytes of encoded points, or points of a family that was named, from which on …
+_LITTLE = 16  # … and bytes of a point's numbers, beyond which an array is rather encoded block by block, in every pass, than copied
 
 
 class Starts:
@@ -73,7 +73,8 @@ class Model:
         """
         if isinstance(data, Model):
             return data
-        rows = with_types(rows_of(data, family), types, decide=is_open(family))
+        named = not is_open(family)
+        rows = with_types(rows_of(data, family), types, decide=not named)
         family = as_family(family, rows)
         prior = as_prior(prior)
         prior.check_size(rows.n)
@@ -81,10 +82,12 @@ class Model:
         streaming = on_disk and family.STREAMS and isinstance(prior, DirichletProcess)
         if isinstance(rows, BlockRows) and not streaming:
             rows = rows.in_memory()
-        valid = family.validate(ArrayBlocks(rows.raw) if streaming and _better_left(rows, family) else rows.raw)
+        without_gaps = streaming and _without_gaps(rows.raw)
+        valid = family.validate(ArrayBlocks(rows.raw) if without_gaps else rows.raw)
         filled = family.with_defaults(valid)
-        pool = pool_of(rows.n) if isinstance(valid, Blocks) else None
-        encoded = filled.at_prior_means().encode(valid if pool is None else valid[pool])
+        left = isinstance(rows, BlockRows) or (without_gaps and _better_left(rows, family, named))
+        pool = pool_of(rows.n) if left else None
+        encoded = filled.at_prior_means().encode(valid if pool is None else PickedBlocks(valid, pool))
         return cls(filled, prior, encoded, rows.n, rows, valid, family if given is None else given, pool)
 
     @property
@@ -141,12 +144,15 @@ class Model:
         return self.family.at_prior_means().encode(self.family.validate(rows.raw)), rows.n
 
 
-def _better_left(rows: Rows, family: Family) -> bool:
-    """Whether the data are an array without gaps whose encoded copy would be large."""
-    size, array = 8 * rows.n_columns + family.EXTRA_BYTES, rows.raw
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or size <= _LITTLE or rows.n * size < _WORTHWHILE:
-        return False
-    return not np.isnan(array.min())
+def _without_gaps(array: Any) -> bool:
+    """Whether the data are an array of numbers without gaps."""
+    return isinstance(array, np.ndarray) and array.ndim <= 2 and array.size > 0 and array.dtype.kind in "fiu" and not np.isnan(array.min())
+
+
+def _better_left(rows: Rows, family: Family, named: bool) -> bool:
+    """Whether an encoded copy of the data would be large. Where the family is still to be chosen the choice looks at one, unless it would be very large."""
+    size = 8 * rows.n_columns
+    return size > _LITTLE and (rows.n * (size + family.EXTRA_BYTES) >= _WORTHWHILE or (named and rows.n >= _MANY))
 
 
 @lru_cache(maxsize=4)

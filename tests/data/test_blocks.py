@@ -12,6 +12,8 @@ from maitre.data.files import open_table
 from maitre.data.rows import ArrayRows, BlockRows, as_data
 from maitre.model import Model
 from maitre.moves import resolve, stay_on_disk
+from maitre.moves.labels import Explicit, LabelStep
+from maitre.numerics.rng import stream
 from maitre.states.mixture import MixtureState
 
 pytestmark = pytest.mark.xdist_group("parallel")  # one process compiles the kernels that these need
@@ -78,6 +80,7 @@ def test_a_large_array_is_not_copied(kind, monkeypatch):
     options = {"family": mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), "moves": "parallel", "draws": 2, "burn_in": 2, "chains": 1, "progress": False}
     copied = mt.sample(x, **options)
     monkeypatch.setattr("maitre.model._WORTHWHILE", 1000)
+    monkeypatch.setattr("maitre.model._LITTLE", 0)
     monkeypatch.setattr("maitre.model.POOL", 10**6)
     monkeypatch.setattr("maitre.states.mixture._NUMBERS_ENCODED", 1000)
     left = mt.sample(x, **options)
@@ -105,7 +108,6 @@ def test_points_of_which_only_some_are_in_memory(tmp_path, monkeypatch):
         assert len(model.encoded["x"]) < 310
         state = MixtureState(model, np.zeros(5000, dtype=int))
         from maitre.moves import Parallel
-        from maitre.numerics.rng import stream
 
         move, rng = Parallel(proposals=20), stream(0)
         for _ in range(12):
@@ -114,6 +116,27 @@ def test_points_of_which_only_some_are_in_memory(tmp_path, monkeypatch):
         assert 3 <= state.n_clusters < 12
     finally:
         pool_of.cache_clear()
+
+
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_sliced_points_are_counted_in_all_blocks(tmp_path, monkeypatch, share):
+    """The slice step counts labels while it redraws them, block by block: those of before are taken off, clusters that are born and die among them."""
+    monkeypatch.setattr("maitre.states.mixture.POINTS_READ", 512)
+    monkeypatch.setattr("maitre.states.mixture._GRANULES_ON_DISK", 10**6)
+    monkeypatch.setattr("maitre.states.regions._POINTS", 1000)
+    model = Model.of(open_blocks(written(tmp_path, "npy")), mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), mt.priors.DirichletProcess(5.0), on_disk=True)
+    state, rng = MixtureState(model, np.arange(5000) % 40), stream(0)
+    assert len(state.regions().ranges) == 8
+    n_before = state.n_clusters
+    for _ in range(3):
+        step, before = LabelStep(state), state.labels.copy()
+        explicit = step.slices(Explicit.drawn(state, rng), rng, share)
+        np.testing.assert_array_equal(step.sizes, np.bincount(state.labels, minlength=state.capacity))
+        assert (step.sizes > 0).tolist() == np.isfinite(explicit.log_weights).tolist()
+        assert np.count_nonzero(state.labels != before) > 100
+        step.half_by_half(explicit, rng)
+        state.audit()
+    assert state.n_clusters != n_before
 
 
 def test_what_needs_memory_says_so_or_reads(tmp_path):

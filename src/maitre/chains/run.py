@@ -142,6 +142,9 @@ class Run:
         }
         kept = state_of(self.moves).kept_variables(self.model)
         present = {c: self.chains[c].state.kept() for c in which} if in_burn_in else {}  # type: ignore[union-attr]
+        for chain in self.chains:
+            if chain is not None:
+                del chain.state  # its labels would lie beside the draws while these are put together
         source, later = self.recorder, {}
         if isinstance(self.recorder, RunFolder):
             for number, values in present.items():

@@ -18,6 +18,8 @@ from numpy.lib import format as npy
 
 from maitre.numerics.arrays import Floats, Ints
 
+NUMBERS_TOGETHER = 1 << 15  # of a matrix in memory, looked at together: temporary arrays stay small
+
 
 class Blocks(ABC):
     """A matrix of numbers, one row per point, of which `matrix[begin:end]` and `matrix[points]` read some rows as float64."""
@@ -26,6 +28,7 @@ class Blocks(ABC):
     ndim = 2
     names: list[Any] | None = None
     location: str  # a path
+    together = 1 << 18  # numbers that are looked at together
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -37,6 +40,9 @@ class Blocks(ABC):
         points = np.asarray(rows)
         points = np.flatnonzero(points) if points.dtype == bool else points.astype(np.int64)
         return self._picked(np.where(points < 0, points + len(self), points))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self[:], dtype=dtype)
 
     @abstractmethod
     def read(self, begin: int, end: int) -> Floats:
@@ -61,6 +67,8 @@ _ROWS_AT_ONCE = 1 << 18
 
 class ArrayBlocks(Blocks):
     """The rows of an array in memory, which stays as it is."""
+
+    together = NUMBERS_TOGETHER
 
     def __init__(self, array: Any) -> None:
         self.array, self.location = array.reshape(len(array), -1), ""
@@ -144,6 +152,17 @@ class ColumnBlocks(Blocks):
 
     def read(self, begin: int, end: int) -> Floats:
         return np.ascontiguousarray(self.blocks.read(begin, end)[:, self.columns])
+
+
+class PickedBlocks(Blocks):
+    """Some of the rows of others."""
+
+    def __init__(self, blocks: Blocks, points: Ints) -> None:
+        self.blocks, self.points, self.location, self.together = blocks, points, blocks.location, blocks.together
+        self.shape = (len(points), blocks.shape[1])
+
+    def read(self, begin: int, end: int) -> Floats:
+        return self.blocks[self.points[begin:end]]
 
 
 def open_blocks(path: str | os.PathLike[str]) -> Blocks:

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from maitre.data.blocks import Blocks
+from maitre.data.blocks import NUMBERS_TOGETHER, Blocks
 from maitre.numerics.arrays import Floats, Ints
-from maitre.numerics.linear import transform_rows
+from maitre.numerics.linear import scale_rows, transform_rows
 
 MOST_COUNTS = 1e11  # beyond, differences of log-gamma functions lose the fourth digit
 _LEAST_SPREAD = 1e-150  # below, squares are no numbers in full precision
-_TOGETHER = 1 << 15  # numbers looked at together: temporary arrays stay small
-_READ_TOGETHER = 1 << 18  # the same, of a matrix on disk
 _RAGGED = "the rows of the data have different lengths; expected a table: give every row the same number of columns"
 
 
@@ -41,7 +39,7 @@ def dense_matrix(data: Any, missing: bool = False) -> Floats:
 
 def row_blocks(matrix: Any) -> Iterator[slice]:
     """Slices of rows, a few thousand numbers each: work on them needs no temporary array of the data's size."""
-    step = max(1, (_READ_TOGETHER if isinstance(matrix, Blocks) else _TOGETHER) // max(1, matrix.shape[1]))
+    step = max(1, (matrix.together if isinstance(matrix, Blocks) else NUMBERS_TOGETHER) // max(1, matrix.shape[1]))
     for begin in range(0, matrix.shape[0], step):
         yield slice(begin, min(begin + step, matrix.shape[0]))
 
@@ -218,9 +216,10 @@ def within_range(z: Floats) -> Floats:
 
 def in_units(x: Floats, mean: Floats, transform: Floats) -> Floats:
     """(x − mean) @ transform row by row, so that a row's numbers do not depend on the others."""
-    z, transform = np.empty_like(x), np.ascontiguousarray(transform)
-    largest = transform_rows(x, mean, transform, np.array_equal(transform, np.diag(np.diag(transform))), z)
-    within_range(np.array([largest]))
+    z, transform, scale = np.empty(x.shape), np.ascontiguousarray(transform), np.diag(transform).copy()
+    change: Any = scale_rows if np.array_equal(transform, np.diag(scale)) else transform_rows
+    by = scale if change is scale_rows else transform
+    within_range(np.array([change(x[rows], mean, by, z[rows]) for rows in (row_blocks(x) if isinstance(x, Blocks) else [slice(None)])]))
     return z
 
 

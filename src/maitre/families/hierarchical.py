@@ -79,9 +79,11 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
 
     def encode(self, x: Floats) -> dict[str, Any]:
         root = np.sqrt(np.diag(as_covariance(self.scale, x.shape[1], "scale")))
-        mean, z = numbers_of_columns("HierarchicalNormalInverseWishart: mean", self.mean, x.shape[1]), np.empty_like(x)
+        mean, z = numbers_of_columns("HierarchicalNormalInverseWishart: mean", self.mean, x.shape[1]), np.empty(x.shape)
         for rows in row_blocks(x):
-            z[rows] = within_range((x[rows] - mean) / root)
+            block = np.subtract(x[rows], mean, out=z[rows])
+            block /= root
+            within_range(block)
         return {"x": z, "log_jacobian": -float(np.log(root).sum())}
 
     def climbs(self) -> bool:

@@ -545,19 +545,22 @@ class NormalInverseGamma(ConjugateFamily):
         n_dimensions = x.shape[1]
         rate = numbers_of_columns("NormalInverseGamma: rate", self.rate, n_dimensions, above=0.0)
         mean, root = numbers_of_columns("NormalInverseGamma: mean", self.mean, n_dimensions), np.sqrt(rate)
-        z, far = np.empty_like(x), np.empty(len(x), np.uint8)
-        complete = not any(np.isnan(x[rows]).any() for rows in row_blocks(x))
-        observed = np.empty((0 if complete else len(x), n_dimensions), np.uint8)
+        z, far, observed = np.empty(x.shape), np.zeros(0, np.uint8), np.empty((0, n_dimensions), np.uint8)
         for rows in row_blocks(x):
-            block = (x[rows] - mean) / root
-            if not complete:
+            block = np.subtract(x[rows], mean, out=z[rows])
+            block /= root
+            largest = max(block.max(), -block.min())  # not a number, if one is missing
+            if np.isnan(largest):
+                observed = np.ones(x.shape, np.uint8) if len(observed) == 0 else observed
                 missing = np.isnan(block)
                 observed[rows] = ~missing
                 block[missing] = 0.0
-            z[rows] = within_range(block)
-            far[rows] = np.abs(block).max(axis=1) > _FAR
+                largest = np.abs(block).max()
+            if largest > _FAR:
+                far = np.zeros(len(x), np.uint8) if len(far) == 0 else far
+                far[rows] = np.abs(within_range(block)).max(axis=1) > _FAR
         log_scale = 0.5 * np.log(rate)
-        return {"x": z, "observed": observed, "far": far if far.any() else far[:0], "log_scale": log_scale, "log_scale_sum": float(log_scale.sum())}
+        return {"x": z, "observed": observed, "far": far, "log_scale": log_scale, "log_scale_sum": float(log_scale.sum())}
 
     def climbs(self) -> bool:
         return True

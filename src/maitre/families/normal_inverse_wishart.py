@@ -239,11 +239,16 @@ class NormalInverseWishartStatistics(NamedTuple):
         f, constant = n_dimensions + 1, theta[n_dimensions + n_dimensions * n_dimensions]
         for d in range(n_dimensions):
             a[d, k] = 0.0
+            for e in range(d + 1):
+                s.matrix[d, e] = 0.0
+        for row in range(1, n_dimensions + 1):  # rows of M one after the other, as they lie in memory
+            for d in range(n_dimensions):
+                own = theta[row * n_dimensions + d]
+                for e in range(d + 1):
+                    accumulate_row(s.matrix, d, e, own * fetch_at(theta, row * n_dimensions + e))
         for d in range(n_dimensions):
             for e in range(d + 1):
-                product = 0.0
-                for row in range(n_dimensions):
-                    product += theta[n_dimensions + row * n_dimensions + d] * theta[n_dimensions + row * n_dimensions + e]
+                product = s.matrix[d, e]
                 a[f, k] = -0.5 * product if d == e else -product
                 f += 1
                 a[d, k] += product * theta[e]

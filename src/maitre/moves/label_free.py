@@ -30,7 +30,7 @@ import numpy as np
 
 from maitre.model import pool_of
 from maitre.moves.base import Report
-from maitre.moves.label_free_kernels import ANEW, COST, MERGE, SPLIT, log_likelihood_of_slot, log_mixture, log_mixture_in_lanes, part, propose
+from maitre.moves.label_free_kernels import ANEW, COST, MERGE, SPLIT, Proposal, log_likelihood_of_slot, log_mixture, log_mixture_in_lanes, part, propose
 from maitre.moves.label_kernels import dimensions, key_of
 from maitre.moves.labels import LabelStep
 from maitre.moves.pairs import fill_members, list_members
@@ -144,8 +144,8 @@ class LabelFree:
             slots = (first,) if kind == SPLIT else (first, second)
             parts = [float(state.run(log_likelihood_of_slot, self.theta[0], slot)) for slot in slots]
         in_lanes = self.in_lanes and all(map(math.isfinite, parts))
-        of_pieces, numbers = log_mixture_in_lanes if in_lanes else log_mixture, (first, second, kind, odds, present, self.theta, totals)
-        self._over_points(lambda run, piece: run(of_pieces, state.labels, *piece[2:], *numbers), first, second)
+        of_pieces, proposal = log_mixture_in_lanes if in_lanes else log_mixture, Proposal(first, second, kind, odds, present, self.theta)
+        self._over_points(lambda run, piece: run(of_pieces, state.labels, *piece[2:], proposal, totals), first, second)
         return [*(parts if in_lanes else ()), *totals]
 
     def _over_points(self, task: Any, first: int, second: int) -> None:

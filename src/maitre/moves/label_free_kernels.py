@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,17 @@ _SCANS = 6
 SPLIT, MERGE, ANEW = 0, 1, 2  # kinds of proposals
 _FAR = 1e8  # nats, in the sum of the sizes of products, beyond which a score is not made of them
 COST = 4 * _SCREEN  # evaluations of a proposal, about
+
+
+class Proposal(NamedTuple):
+    """One that has passed the screen: slots and kind, the log odds of the new split and of the present one, and parameters (see `propose`)."""
+
+    first: int
+    second: int
+    kind: int
+    odds: float
+    present: float
+    theta: Floats
 
 
 def log_sum(a: float, b: float) -> float:
@@ -283,21 +294,9 @@ def propose(
 
 
 @kernel
-def log_mixture(
-    s: Any,
-    labels: Slots,
-    ranges: Ints,
-    base: int,
-    queue: Ints,
-    first: int,
-    second: int,
-    kind: int,
-    odds: float,
-    present: float,
-    theta: Floats,
-    totals: Floats,
-) -> None:
+def log_mixture(s: Any, labels: Slots, ranges: Ints, base: int, queue: Ints, proposal: Proposal, totals: Floats) -> None:
     """Σ log [b F(x; θ_L) + (1−b) F(x; θ_R)] over the points of two slots, region by region; if they are to be parted anew, minus the same for the present split."""
+    first, second, kind, odds, present, theta = proposal
     turn: Any = take(queue)
     while turn < len(ranges):
         begin, end, region = ranges[turn]
@@ -312,21 +311,9 @@ def log_mixture(
 
 
 @kernel
-def log_mixture_in_lanes(
-    s: Any,
-    labels: Slots,
-    ranges: Ints,
-    base: int,
-    queue: Ints,
-    first: int,
-    second: int,
-    kind: int,
-    odds: float,
-    present: float,
-    theta: Floats,
-    totals: Floats,
-) -> None:
+def log_mixture_in_lanes(s: Any, labels: Slots, ranges: Ints, base: int, queue: Ints, proposal: Proposal, totals: Floats) -> None:
     """`log_mixture`, many points at once, for families with few dense features; unless clusters are parted anew, minus Σ log F(x; theta[0])."""
+    first, second, kind, odds, present, theta = proposal
     n_rows, n_features = 4 if kind == ANEW else 2, n_coefficients(s)
     coefficients, largest = np.zeros((n_features, 4)), np.zeros(n_features)
     for row in range(n_rows):

@@ -5,7 +5,7 @@ counted. What is found goes to the range's own row of arrays, so it does not mat
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,31 @@ from maitre.numerics.draw import Branching, draw_event, draw_log, pick_log
 from maitre.numerics.lanes import BATCH, LANES, NEGLIGIBLE, PANEL, RUN_ROWS, Singles, choose_lanes, score_lanes
 from maitre.numerics.queue import take
 from maitre.numerics.rng import RngState, log_gamma_variate, next_bits, seek, uniform
+from maitre.states.regions import SLOTS_TOGETHER
 
 Coins = npt.NDArray[np.uint8]
+
+
+class Active(NamedTuple):
+    """Which points redraw their labels: those of the granules whose coin shows `side`; and whether they do so by slices. `capacity` is that of a region."""
+
+    capacity: int
+    granule: int
+    coins: Coins
+    side: int
+    slicing: bool
+
+
+class Choices(NamedTuple):
+    """What points choose from: slots (and the other way round, −1 for those that are none), with log weights and parameters."""
+
+    atom_of: Slots
+    slot_of: Slots
+    log_weights: Floats
+    theta: Floats
+    a: Floats  # coefficients of the points' features, a column each
+    coefficients: Singles  # the same in single precision, with those of the weights, a row each
+    largest: Singles  # of each feature
 
 
 def key_of(rng: Any) -> Any:
@@ -100,10 +123,13 @@ def dimensions(s: Any) -> tuple[int, int, bool]:
 
 
 @kernel
-def fill_coefficients(s: Any, slots: Ints, theta: Floats, a: Floats) -> None:
-    """a[:, k] from theta[k] for some slots."""
-    for k in slots:
-        set_coefficients(s, theta[k], a, k)
+def fill_coefficients(s: Any, slots: Ints, theta: Floats, a: Floats, queue: Ints) -> None:
+    """a[:, k] from theta[k] for the slots that are left in the queue."""
+    first: Any = SLOTS_TOGETHER * take(queue)
+    while first < len(slots):
+        for k in slots[first : first + SLOTS_TOGETHER]:
+            set_coefficients(s, theta[k], a, k)
+        first = SLOTS_TOGETHER * take(queue)
 
 
 @kernel
@@ -115,34 +141,15 @@ def new_parameters(s: Any, empty: int, theta: Floats, rng: Any) -> None:
 
 @kernel
 def redraw_simply(
-    s: Any,
-    parts: Any,
-    labels: Slots,
-    ranges: Ints,
-    base: int,
-    queue: Ints,
-    capacity: int,
-    granule: int,
-    coins: Coins,
-    side: int,
-    slicing: bool,
-    atom_of: Slots,
-    slot_of: Slots,
-    log_weights: Floats,
-    theta: Floats,
-    a: Floats,
-    coefficients: Singles,
-    largest: Singles,
-    slice_key: Any,
-    key: Any,
-    counts: Ints,
-    outcome: Ints,
+    s: Any, parts: Any, labels: Slots, ranges: Ints, base: int, queue: Ints, active: Active, choices: Choices, keys: Any, counts: Ints, outcome: Ints
 ) -> None:
-    """The points of the granules on one side redraw their labels; point i is i − base in the statistics. In double precision, one by one.
+    """The active points redraw their labels; point i is i − base in the statistics. In double precision, one by one.
 
-    Choices are `slot_of`, with log weights and parameters; points of slots without one (`atom_of` −1) stay. Unless `slicing`, all of them are gathered in the slots of
-    `parts`, region by region; counted they are either way. outcome[r] is a point of region r without a finite score, or −1, and how often single precision was not enough.
+    Points of slots that are no choice stay. Unless `slicing`, all of them are gathered in the slots of `parts`, region by region; counted they are either way. outcome[r] is
+    a point of region r without a finite score, or −1, and how often single precision was not enough. `keys` are those of slices and of choices.
     """
+    (capacity, granule, coins, side, slicing), (slice_key, key) = active, keys
+    atom_of, slot_of, log_weights, theta, a = choices.atom_of, choices.slot_of, choices.log_weights, choices.theta, choices.a
     n_atoms = len(slot_of)
     weights, scratch = np.empty(n_atoms), np.empty(n_atoms)
     words, slice_words = np.empty(4, dtype=np.uint64), np.empty(4, dtype=np.uint64)
@@ -223,30 +230,11 @@ for _function in (gather_sorted, choose_exactly):
 
 @kernel
 def redraw_in_lanes(
-    s: Any,
-    parts: Any,
-    labels: Slots,
-    ranges: Ints,
-    base: int,
-    queue: Ints,
-    capacity: int,
-    granule: int,
-    coins: Coins,
-    side: int,
-    slicing: bool,
-    atom_of: Slots,
-    slot_of: Slots,
-    log_weights: Floats,
-    theta: Floats,
-    a: Floats,
-    coefficients: Singles,
-    largest: Singles,
-    slice_key: Any,
-    key: Any,
-    counts: Ints,
-    outcome: Ints,
+    s: Any, parts: Any, labels: Slots, ranges: Ints, base: int, queue: Ints, active: Active, choices: Choices, keys: Any, counts: Ints, outcome: Ints
 ) -> None:
     """`redraw_simply`, many points at once, for families with dense features. The labels are the same."""
+    (capacity, granule, coins, side, slicing), (slice_key, key) = active, keys
+    atom_of, slot_of, log_weights, theta, _, coefficients, largest = choices
     n_atoms, n_features = len(slot_of), len(largest)
     features, scores, sums, work = (
         np.ones((LANES // PANEL, n_features, PANEL), dtype=np.float32),  # the last of them stays 1

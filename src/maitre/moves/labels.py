@@ -27,6 +27,8 @@ import numpy as np
 
 from maitre.moves.gibbs import NOT_A_NUMBER
 from maitre.moves.label_kernels import (
+    Active,
+    Choices,
     Coins,
     count_on_side,
     dimensions,
@@ -142,29 +144,31 @@ class LabelStep:
         atom_of[slots] = np.arange(len(slots))
         if explicit.coefficients is None:
             explicit.coefficients = np.zeros((self.n_coefficients, len(explicit.log_weights)))
-            state.run(fill_coefficients, np.flatnonzero(np.isfinite(explicit.log_weights)), explicit.theta, explicit.coefficients)
+            fill, what = fill_coefficients if state.compiled else fill_coefficients.python, (explicit.theta, explicit.coefficients)
+            present = np.flatnonzero(np.isfinite(explicit.log_weights))
+            self.regions.at_slots(state.engine, lambda queue: fill(self.regions.reader(state.statistics), present, *what, queue))
         a, log_weights = np.ascontiguousarray(explicit.coefficients[:, slots]), explicit.log_weights[slots]
         coefficients = np.vstack([a, np.zeros_like(log_weights) if slicing else log_weights])  # the last feature of every point is 1
         largest = np.abs(coefficients).max(axis=1, initial=0.0).astype(np.float32)
         singles: Singles = np.zeros((in_tiles(len(slots)), len(coefficients)), dtype=np.float32)
         singles[: len(slots)] = coefficients.T
-        choices = (atom_of, slots.astype(np.int32), log_weights, explicit.theta[slots], a, singles, largest)
+        choices = Choices(atom_of, slots.astype(np.int32), log_weights, explicit.theta[slots], a, singles, largest)
+        active = Active(self.regions.capacity, self.granule, coins, side, slicing)
 
-        def active(begin: int, end: int) -> bool:
+        def wanted(begin: int, end: int) -> bool:
             return bool((coins[begin // self.granule : -(-end // self.granule)] == side).any())
 
         counts, outcome = np.zeros((self.regions.n_regions, n_labels), dtype=np.int64), np.zeros((self.regions.n_regions, 2), dtype=np.int64)
         outcome[:, 0] = -1
-        where = (self.regions.capacity, self.granule, coins, side, slicing)
         keys = (key if slice_key is None else slice_key, key)
 
         def task(piece: Piece) -> None:
             run = self.redraw if state.compiled else self.redraw.python
-            run(piece.statistics, self.regions.writer(piece), state.labels, *piece[2:], *where, *choices, *keys, counts, outcome)
+            run(piece.statistics, self.regions.writer(piece), state.labels, *piece[2:], active, choices, keys, counts, outcome)
 
         if side == 0 and not slicing:
             self.regions.clear(state)
-        state.over_points(task, active, few=slicing)
+        state.over_points(task, wanted, few=slicing)
         failed, rechecked = outcome.T
         if failed.max() >= 0:
             raise ValueError(NOT_A_NUMBER.format(point=failed[failed >= 0][0]))

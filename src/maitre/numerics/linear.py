@@ -13,6 +13,7 @@ from maitre.numerics.arrays import Floats, accumulate_row, fetch
 from maitre.numerics.compilation import compiled, compiled_apart
 
 _LEAST, _MOST = 1e-300, 1e300
+_TOGETHER = 1024  # numbers
 
 
 def as_covariance(value: Any, n_dimensions: int, name: str) -> Floats:
@@ -55,23 +56,37 @@ def relative_basis(covariance: Floats, prior: Floats) -> tuple[Floats, Floats, f
 
 
 @compiled_apart
-def transform_rows(x: Floats, mean: Floats, transform: Floats, diagonal: bool, out: Floats) -> float:
-    """out[i] = (x[i] − mean) @ transform, each row by itself; the largest size of a number. If `diagonal`, so is the transform."""
+def transform_rows(x: Floats, mean: Floats, transform: Floats, out: Floats) -> float:
+    """out[i] = (x[i] − mean) @ transform, each row by itself; the largest size of a number."""
     n_dimensions, largest = x.shape[1], 0.0
     for i in range(len(x)):
-        if diagonal:
+        for d in range(n_dimensions):
+            out[i, d] = 0.0
+        for e in range(n_dimensions):
+            gap = x[i, e] - mean[e]
             for d in range(n_dimensions):
-                out[i, d] = (x[i, d] - mean[d]) * transform[d, d]
-        else:
-            for d in range(n_dimensions):
-                out[i, d] = 0.0
-            for e in range(n_dimensions):
-                gap = x[i, e] - mean[e]
-                for d in range(n_dimensions):
-                    accumulate_row(out, i, d, gap * fetch(transform, e, d))
+                accumulate_row(out, i, d, gap * fetch(transform, e, d))
         for d in range(n_dimensions):
             largest = max(largest, abs(out[i, d]))
     return largest
+
+
+@compiled_apart
+def scale_rows(x: Floats, mean: Floats, scale: Floats, out: Floats) -> float:
+    """out[i] = (x[i] − mean) · scale, number by number; the largest size of one. Of few columns, many rows at once."""
+    n_dimensions = x.shape[1]
+    width = n_dimensions * max(1, _TOGETHER // n_dimensions)
+    shift, factor, largest = np.empty(width), np.empty(width), np.zeros(width)
+    for j in range(width):
+        shift[j], factor[j] = mean[j % n_dimensions], scale[j % n_dimensions]
+    given, made = x.reshape(-1), out.reshape(-1)
+    for begin in range(0, len(given), width):
+        source, target = given[begin : begin + width], made[begin : begin + width]
+        for j in range(len(source)):
+            value = (source[j] - shift[j]) * factor[j]
+            target[j] = value
+            largest[j] = max(largest[j], abs(value))
+    return float(largest.max())
 
 
 @compiled

@@ -16,33 +16,41 @@ from maitre.engines.base import Engine
 from maitre.families.slots import copy_slots, slot_bytes, with_own_scratch, with_points
 from maitre.families.statistics import clear, gather, merge, settle
 from maitre.numerics.arrays import Ints, Slots
-from maitre.numerics.compilation import kernel
+from maitre.numerics.compilation import Kernel, kernel
 from maitre.numerics.queue import take
 
-_POINTS, _MOST = 8_192, 64  # of a range, at least; and ranges at most: enough for any number of threads to end at about the same time
+_POINTS, _MOST = 8_192, 64  # of a range, about; and ranges at most: enough for any number of threads to end at about the same time
+_EVEN = 8  # several ranges are a multiple of so many, or two threads would wait for the last of seven
 _WIDE = 4  # regions in a range of several
 _BYTES = 2**26  # of all slots together, at most
 POINTS_READ = 1 << 15  # from disk at once
 _GRANULES = 16_384  # at least, if there are as many points
 _LARGEST = 8192
+SLOTS_TOGETHER = 8
+_MUCH = 2**22  # bytes of slots, from which on several threads see to them
 
 
 @kernel
-def clear_regions(s: Any, slots: Ints, capacity: int, n_regions: int) -> None:
-    """Empty these slots of all regions."""
-    for region in range(n_regions):
+def clear_regions(s: Any, slots: Ints, capacity: int, n_regions: int, queue: Ints) -> None:
+    """Empty these slots of the regions that are left in the queue."""
+    region: Any = take(queue)
+    while region < n_regions:
         for k in slots:
             clear(s, region * capacity + k)
+        region = take(queue)
 
 
 @kernel
-def merge_regions(s: Any, slots: Ints, capacity: int, n_regions: int) -> None:
-    """These slots of all regions, which have gathered points, into those of the first."""
-    for k in slots:
-        for region in range(n_regions):
-            settle(s, region * capacity + k)
-            if region > 0:
-                merge(s, k, region * capacity + k)
+def merge_regions(s: Any, slots: Ints, capacity: int, n_regions: int, queue: Ints) -> None:
+    """These slots of all regions, which have gathered points, into those of the first; so many slots in a row at a time as lie in one line of memory."""
+    first: Any = SLOTS_TOGETHER * take(queue)
+    while first < len(slots):
+        for k in slots[first : first + SLOTS_TOGETHER]:
+            for region in range(n_regions):
+                settle(s, region * capacity + k)
+                if region > 0:
+                    merge(s, k, region * capacity + k)
+        first = SLOTS_TOGETHER * take(queue)
 
 
 @kernel
@@ -80,15 +88,18 @@ class Regions:
 
     def __init__(self, state: Any, granule: int) -> None:
         self.capacity = state.capacity
-        n, room = state.model.n, max(1, _BYTES // slot_bytes(state.statistics, state.capacity))
+        n, size = state.model.n, slot_bytes(state.statistics, state.capacity)
+        room = max(1, _BYTES // size)
         n_granules = -(-n // granule)
-        self.n_regions = max(1, min(_MOST, n // _POINTS, room, n_granules))
+        wanted = n // _POINTS
+        self.n_regions = max(1, min(_MOST, wanted if wanted < _EVEN // 2 else -(-wanted // _EVEN) * _EVEN, room, n_granules))
         bounds = [min(n, granule * (n_granules * r // self.n_regions)) for r in range(self.n_regions)] + [n]
         self.ranges: Ints = np.array([(begin, end, region) for region, (begin, end) in enumerate(pairwise(bounds))])
         self.wide_ranges: Ints = np.array(
             [(several[0, 0], several[-1, 1], several[0, 2]) for several in np.split(self.ranges, range(_WIDE, self.n_regions, _WIDE))]
         )
         self.parts = state.family.allocate(state.encoded, self.capacity * self.n_regions)
+        self.much = size * self.n_regions >= _MUCH
         self._here = threading.local()  # statistics with work space of this thread's own
 
     def fits(self, state: Any) -> bool:
@@ -102,7 +113,16 @@ class Regions:
 
     def clear(self, state: Any, slots: Any = None) -> None:
         """Empty these slots of all regions, by default all."""
-        (clear_regions if state.compiled else clear_regions.python)(self.parts, self._all(slots), self.capacity, self.n_regions)
+        self._at_parts(clear_regions, state, slots)
+
+    def at_slots(self, engine: Engine, task: Callable[[Ints], Any]) -> None:
+        """task(queue) for slots of clusters, on several threads where there is much to do for one."""
+        queue = np.zeros(1, dtype=np.int64)
+        engine.map(lambda _: task(queue), range(engine.n_workers if self.much else 1))
+
+    def _at_parts(self, function: Kernel, state: Any, slots: Any) -> None:
+        run, where = function if state.compiled else function.python, (self._all(slots), self.capacity, self.n_regions)
+        self.at_slots(state.engine, lambda queue: run(self._own("parts", self.parts), *where, queue))
 
     def writer(self, piece: Piece) -> Any:
         """The parts, to gather the points of a piece in."""
@@ -122,7 +142,7 @@ class Regions:
 
     def hand_over(self, state: Any, sizes: Ints, slots: Any = None) -> None:
         """What the regions have gathered in these slots, merged in order, becomes the state's clusters; `sizes` is how many points each slot has."""
-        (merge_regions if state.compiled else merge_regions.python)(self.parts, self._all(slots), self.capacity, self.n_regions)
+        self._at_parts(merge_regions, state, slots)
         copy_slots(self.parts, state.statistics, self._all(slots))
         state.adopt(sizes, slots)
 
