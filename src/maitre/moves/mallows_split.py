@@ -112,7 +112,10 @@ def launch(s: Any, ballots: Ints, first: int, second: int, rounds: int) -> Float
         count = 0
         for t in range(n):
             d = ballots[t]
-            chances[t] = log_odds + log_likelihood_of(s, d, places[0], theta[0], log_psis[0]) - log_likelihood_of(s, d, places[1], theta[1], log_psis[1])
+            if t > 0 and d == ballots[t - 1]:
+                chances[t] = chances[t - 1]
+            else:
+                chances[t] = log_odds + log_likelihood_of(s, d, places[0], theta[0], log_psis[0]) - log_likelihood_of(s, d, places[1], theta[1], log_psis[1])
             sides[t] = 0 if (chances[t] >= 0.0 and t != second) or t == first else 1
             count += 1 - sides[t]
         if step < rounds:
