@@ -20,7 +20,7 @@ from maitre.data.rankings import Ballots
 from maitre.families.base import Example
 from maitre.families.rankings import LEAST, TINY, RankingFamily, count_copies, items_left, set_aside
 from maitre.numerics.arrays import Floats, Ints
-from maitre.numerics.compilation import compiled_apart, compiled_form_of
+from maitre.numerics.compilation import compiled, compiled_apart, compiled_form_of
 from maitre.numerics.draw import shuffle
 from maitre.numerics.elementary import fast_log
 from maitre.numerics.rng import gamma, uniform
@@ -67,7 +67,7 @@ class PlackettLuceStatistics(NamedTuple):
         draw_worths_alone(s, k, d, rng)
 
 
-@compiled_apart
+@compiled
 def log_likelihood_of(s: Any, d: int, worths: Floats, whole: float) -> float:
     """ln p(ranking d | worths, whose sum is given)."""
     product, logs, rest = 1.0, 0.0, whole
@@ -78,7 +78,7 @@ def log_likelihood_of(s: Any, d: int, worths: Floats, whole: float) -> float:
     return logs + math.log(product)
 
 
-@compiled_apart
+@compiled
 def log_likelihood(s: Any, k: int, d: int) -> float:
     """ln p(ranking d | worths of slot k)."""
     return log_likelihood_of(s, d, s.worths[k], s.whole[k])

@@ -69,7 +69,7 @@ def _numbers(posterior: Posterior, reported: int) -> str:
     if likeliest < reported:
         return f"{most}: they merge clusters of these, now one pair and now another."
     small = _points_in_small_clusters(posterior, reported)
-    return f"{most}: those beyond the largest {reported} hold {small:.1%} of the points, not the same ones from draw to draw, and no further cluster can be reported."
+    return f"{most}: those beyond the largest{f' {reported}' * (reported > 1)} hold {small:.1%} of the points, not the same ones from draw to draw, and no further cluster can be reported."
 
 
 def _points_in_small_clusters(posterior: Posterior, reported: int) -> float:
