@@ -112,7 +112,7 @@ class SplittingMove(RankingMove):
     """A move that also proposes splits and merges of several kinds; unless their numbers are given, it learns in burn-in, from counts alone, which are hardly ever accepted, and makes those less often."""
 
     KINDS: ClassVar[tuple[str, ...]]
-    REMEMBERS = ("numbers", "tried", "accepted")
+    REMEMBERS: ClassVar[tuple[str, ...]] = ("numbers", "tried", "accepted")
 
     def __init__(self, proposals: tuple[int, ...] | None) -> None:
         self.proposals = None if proposals is None else tuple(whole_number("proposals", number) for number in proposals)
