@@ -347,6 +347,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("."), help="where figures go")
     parser.add_argument("--afresh", action="store_true", help="forget what a run before had finished")
     given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
     given.results = Results(None if given.quick else given.out / "meila2010.json", given.afresh)
     for part in given.only:
         parts[part](given)

@@ -15,8 +15,6 @@ from maitre.model import Model, is_open
 from maitre.posterior.rankings import RankingPosterior
 from maitre.sampling import sample_model
 
-THIN = 5
-
 
 def ranking_model(rankings: Rankings, family: Any = "auto", prior: Any = None) -> Model:
     """Rankings, a family by its name or as an object ("auto" is the one that predicts better), and a prior, by default one that suits it."""
@@ -43,5 +41,5 @@ def sample_rankings(
 ) -> RankingPosterior:
     """`maitre.sample` for rankings."""
     model = ranking_model(rankings, family, prior)
-    settings = settings_for(model, Settings(moves, draws, burn_in, thin or THIN, chains, seed, init))
+    settings = settings_for(model, Settings(moves, draws, burn_in, chains=chains, seed=seed, init=init), thin)
     return cast(RankingPosterior, sample_model(model, settings, Conditions(progress=progress)))

@@ -51,6 +51,8 @@ BAD = [
     ("a.csv", "ranks", "x,y\nx,y\n", "a.csv, line 2: 'x' is no place.*is this a table of orderings"),
     ("a.csv", "ranks", "x,y,z\n1,2,2\n", "a.csv, line 2: the places are 1, 2, 2; expected 1, 2, …, each once"),
     ("a.csv", "ranks", "x\n1\n", "a.csv has 1 column"),
+    ("a.csv", "ranks", "place1,place2\n1,2\n", "a.csv, line 1: the columns are called place1, place2, like places: .*--format orderings"),
+    ("a.csv", "ranks", "1st,2nd\n1,2\n", "a.csv, line 1: .*--format orderings"),
     ("a.csv", "long", "voter,item\n1,2\n", "a.csv, line 1: no column 'rank'"),
     ("a.csv", "long", "voter,rank,item\n1,1,x\n1,1,y\n", "a.csv, line 3: voter 1 has two items at rank 1"),
     ("a.csv", "long", "voter,rank,item\n1,1,x\n1,2,x\n", "a.csv, line 3: voter 1 ranks 'x' twice"),

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import maitre as mt
+from maitre.chains.rankings import settings_for
+from maitre.chains.settings import Settings
 from maitre.cli.main import run
+from maitre.cli.show import show_clusters, terminal
+from maitre.rankings import ranking_model
 
 RNG = np.random.default_rng(1)
 NAMES = ["ale", "beer", "cider", "gin"]
@@ -57,7 +61,48 @@ def test_command(tmp_path, capsys):
     assert sorted(summary["clusters"][0]["ordering"]) == NAMES
     assert len((tmp_path / "out" / "labels.csv").read_text().splitlines()) == 41
     run(["resume", str(tmp_path / "out"), "--draws", "5", "--quiet"])
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["settings"]["draws"] == 5
+    resumed = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (resumed["settings"]["draws"], resumed["choice"]) == (5, summary["choice"])
+    assert summary["choice"] in " ".join((tmp_path / "out" / "summary.txt").read_text().split())
     with pytest.raises(SystemExit):
         run(["rankings", str(file), "--out", str(tmp_path / "other")])
     assert "say which with --format" in capsys.readouterr().err
+
+
+HEAD = "# NUMBER ALTERNATIVES: 3\n# ALTERNATIVE NAME 1: Ann\n# ALTERNATIVE NAME 2: Bob\n# ALTERNATIVE NAME 3: Cy\n"
+BAD = {
+    "repeated": ("a.soi", [], HEAD + "3: 2,1,2\n", "a.soi, line 5: '2' is ranked twice"),
+    "unknown": ("a.soi", [], HEAD + "1: 1\n3: 4\n", "a.soi, line 6: '4' is not one of the items 1 to 3"),
+    "empty": ("a.csv", ["--format", "orderings"], "1st,2nd\nx,y\n,\ny,x\n", "a.csv, line 3: an empty ranking"),
+    "one item": ("a.csv", ["--format", "long"], "voter,rank,item\n1,1,x\n2,1,x\n", "a.csv has 1 item; rankings need at least 2"),
+    "rank vectors": ("a.csv", ["--format", "orderings"], "tea,ale\n1,2\n2,1\n", "a.csv, line 2: 1, 2 are places as well as items"),
+    "orderings": ("a.csv", ["--format", "ranks"], "tea,ale\ntea,ale\n", "a.csv, line 2: 'tea' is no place"),
+    "two at one rank": ("a.csv", ["--format", "long"], "voter,rank,item\n1,1,x\n1,1,y\n", "a.csv, line 3: voter 1 has two items at rank 1"),
+}
+
+
+@pytest.mark.parametrize("wrong", BAD)
+def test_the_command_says_which_line_is_wrong(tmp_path, capsys, wrong):
+    name, options, text, message = BAD[wrong]
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SystemExit):
+        run(["rankings", str(tmp_path / name), *options, "--out", str(tmp_path / "out")])
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_small_clusters_share_a_line(capsys):
+    sizes = [70, 27, *[1] * 3]
+    rows = [{"cluster": k, "size": n, "share": n / 100, "certainty": 1.0, "ordering": ["tea", "ale"], "firmness": [0.9]} for k, n in enumerate(sizes)]
+    show_clusters(terminal(False), rows)
+    shown = capsys.readouterr().out
+    assert shown.count("tea") == 2
+    assert "… and 3 smaller ones of 1 voter, 3.0% of all" in shown
+
+
+def test_draws_are_spread_over_as_many_iterations_as_burn_in():
+    model = ranking_model(mt.RankingMixture()._read(lists()), "PlackettLuce")
+    found = settings_for(model, Settings())
+    assert found.burn_in == found.draws * found.thin > 100
+    assert settings_for(model, Settings(burn_in=20, draws=5)).thin == 4
+    assert settings_for(model, Settings(burn_in=20, draws=5), thin=1).n_iterations == 25

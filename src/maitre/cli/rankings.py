@@ -18,7 +18,7 @@ from maitre.cli.show import terminal
 from maitre.data.preflib import PREFLIB, read_rankings
 from maitre.families import RANKINGS
 from maitre.numerics.arguments import one_of
-from maitre.rankings import THIN, ranking_model
+from maitre.rankings import ranking_model
 
 
 def rankings_file(
@@ -59,7 +59,7 @@ def rankings_file(
     """
     target = Path(f"{Path(file.name.removesuffix('.gz')).stem}-maitre") if out is None else out
     one_of("--family", family, ("auto", *RANKINGS))
-    settings = Settings("auto", draws, burn_in, thin or THIN, chains, seed, init)
+    settings = Settings("auto", draws, burn_in, chains=chains, seed=seed, init=init)
     rankings = read_rankings(file, form, ties, seed)
     check_free(target, force)
     if family == "auto":
@@ -68,4 +68,4 @@ def rankings_file(
     model = ranking_model(rankings, family, partition)
     if prior is None and concentration is not None:
         model = replace(model, prior=model.prior.at({"concentration": concentration}))
-    run_job(Job(file.name, model, target, settings_for(model, settings), time_budget=time_budget, threads=threads, force=force, quiet=quiet))
+    run_job(Job(file.name, model, target, settings_for(model, settings, thin), time_budget=time_budget, threads=threads, force=force, quiet=quiet))

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from maitre.chains.output import Patient
 from maitre.numerics.wording import counted
+from maitre.posterior.rankings import n_notable
 from maitre.posterior.verdict import WORRYING
 
 MAX_ROWS = 20
@@ -87,19 +88,25 @@ def table_of(*columns: str) -> Table:
 def show_clusters(console: Console, clusters: list[dict[str, Any]], partition: str = "the partition nearest to all draws") -> None:
     """The clusters of a partition, the largest first, with their certainty where it is known and as many columns as there is room for; or with what they prefer."""
     ranked = "ordering" in clusters[0]
+    n_shown = min(MAX_ROWS, n_notable([row["size"] for row in clusters]) if ranked else len(clusters))
     names = [] if ranked else _fitting(list(clusters[0]["columns"]), console.width)
     sure = [name for name in ("certainty", "stability") if name in clusters[0]]
     heading(console, f"{counted(len(clusters), 'cluster')} in {partition}")
-    table = table_of("cluster", "points", "share", *sure, *map(_short, names), *(["from best to worst (how firm each place is)"] if ranked else []))
+    table = table_of(
+        "cluster", "voters" if ranked else "points", "share", *sure, *map(_short, names), *(["from best to worst (how firm each place is)"] if ranked else [])
+    )
     if ranked:
         table.columns[-1].justify = "left"
-    for row in clusters[:MAX_ROWS]:
+    for row in clusters[:n_shown]:
         values = [*(f"{row[name]:.0%}" for name in sure), *(_value(row["columns"][name]) for name in names)]
         places = [", ".join(f"{item} ({firm:.0%})" for item, firm in zip(row["ordering"][:MAX_PLACES], row["firmness"], strict=False))] if ranked else []
         table.add_row(*map(Text, (str(row["cluster"]), f"{row['size']:,}", f"{row['share']:.1%}", *values, *places)))
     console.print(table)
-    if len(clusters) > MAX_ROWS:
-        console.print(f"… and {len(clusters) - MAX_ROWS:,} smaller ones; labels.csv has them all.")
+    others = clusters[n_shown:]
+    if others:
+        size = others[0]["size"]
+        few = f"of {'at most ' * (size > 1)}{counted(size, 'voter' if ranked else 'point')}"
+        console.print(f"… and {counted(len(others), 'smaller one')} {few}, {sum(row['share'] for row in others):.1%} of all; labels.csv has them all.")
 
 
 def _fitting(names: list[str], width: int) -> list[str]:

@@ -22,6 +22,7 @@ PREFLIB = (".soc", ".soi", ".toc", ".toi")
 _NAME = re.compile(r"#\s*ALTERNATIVE NAME\s+(\d+)\s*:\s*(.*)", re.IGNORECASE)
 _ITEMS = re.compile(r"#\s*NUMBER ALTERNATIVES\s*:\s*(\d+)", re.IGNORECASE)
 _PLACE = re.compile(r"\d|first|second|third|fourth|fifth|place|rank|choice|best", re.IGNORECASE)
+_ONLY_A_PLACE = re.compile(r"(place|rank|choice|position)[ _-]?\d+|\d+(st|nd|rd|th)|(first|second|third|fourth|fifth)( (place|choice))?", re.IGNORECASE)
 _LEFT_OUT = ("", "0", "na", "nan", "-", "none")
 TIES = ("refuse", "random")
 
@@ -118,6 +119,11 @@ def read_ranks(path: Path) -> Rankings:
         raise ValueError(f"{path.name} has {len(names)} column; a table of rank vectors has a column for each of at least 2 items")
     if len(set(names)) < len(names):
         raise ValueError(f"{path.name}, line 1: two items are named {next(name for name in names if names.count(name) > 1)!r}")
+    if all(_ONLY_A_PLACE.fullmatch(name) for name in names):
+        raise ValueError(
+            f"{path.name}, line 1: the columns are called {_cut(', '.join(names))}, like places: is this a table of orderings? Then say so (--format orderings); if"
+            " not, call the columns as the items"
+        )
     rankings = []
     for number, row in rows:
         where = f"{path.name}, line {number}"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from maitre.families.rankings import count_copies, items_left
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.bits import WORD, count_below
 from maitre.numerics.compilation import compiled, compiled_apart, compiled_form_of
@@ -71,10 +72,8 @@ def count_codes(s: Any, ballots: Ints, n: int, places: Places, count: Ints, tota
         count[j], total[j] = 0, 0
     i = 0
     while i < n:
-        d, copies = ballots[i], 0
-        while i < n and ballots[i] == d:
-            copies += 1
-            i += 1
+        d, copies = ballots[i], count_copies(ballots, i, n)
+        i += copies
         begin, end = s.starts[d], s.starts[d + 1]
         fill_codes(s.items, begin, end, places, s.codes)
         for j in range(end - begin):
@@ -88,21 +87,14 @@ def draw_alone(s: Any, d: int, ordering: Places, rng: Any) -> None:
     Exact: p(σ | π) ∝ ∏_j p_j(s_j(π|σ)).
     """
     n, begin, end = s.n_items, s.starts[d], s.starts[d + 1]
-    free, taken = np.arange(n), np.zeros(n, dtype=np.int64)
+    free, others = np.arange(n), items_left(s, d)
     for j in range(end - begin):
         code = draw_log(s.log_first[j], n - j, s.room[0], rng)
         ordering[free[code]] = s.items[begin + j]
-        taken[s.items[begin + j]] = 1
         for i in range(code, n - 1 - j):
             free[i] = free[i + 1]
-    others = np.empty(n - (end - begin), dtype=np.int64)
-    found = 0
-    for item in range(n):
-        if taken[item] == 0:
-            others[found] = item
-            found += 1
     shuffle(others, rng)
-    for i in range(found):
+    for i in range(len(others)):
         ordering[free[i]] = others[i]
 
 

@@ -87,14 +87,13 @@ class MallowsStatistics(NamedTuple):
         return log_predictive_without(s, k, d)
 
     def log_predictive_all(s, d: int, n_slots: int, out: Floats) -> None:
-        for k in range(n_slots):
-            out[k] += log_predictive(s, k, d)
+        log_predictives(s, d, n_slots, out)
 
     def open_with(s, k: int, d: int, rng: Any) -> None:
         draw_ordering_alone(s, k, d, rng)
 
 
-@compiled_apart
+@compiled
 def log_integral(s: Any, j: int, n: int, total: int) -> float:
     """ln B̃eta at place j for n rankings whose codes sum to this."""
     m = s.n_items - 1 - j
@@ -147,8 +146,8 @@ def find_chance(s: Any, k: int, j: int, code: int) -> float:
     return value
 
 
-@compiled_apart
-def log_predictive(s: Any, k: int, d: int) -> float:
+@compiled
+def score(s: Any, k: int, d: int) -> float:
     """ln p(ranking d | slot k)."""
     begin, end = s.starts[d], s.starts[d + 1]
     fill_codes(s.items, begin, end, s.places[k], s.codes)
@@ -159,6 +158,19 @@ def log_predictive(s: Any, k: int, d: int) -> float:
             p = find_chance(s, k, j, s.codes[j])
         product, logs = set_aside(product * p, logs)
     return logs + math.log(product)
+
+
+@compiled_apart
+def log_predictive(s: Any, k: int, d: int) -> float:
+    """ln p(ranking d | slot k)."""
+    return score(s, k, d)
+
+
+@compiled_apart
+def log_predictives(s: Any, d: int, n_slots: int, out: Floats) -> None:
+    """out[k] += ln p(ranking d | slot k) for every slot: the statistics are handed over once, which takes as long as a score."""
+    for k in range(n_slots):
+        out[k] += score(s, k, d)
 
 
 @compiled_apart

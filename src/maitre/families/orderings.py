@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from maitre.families.codes import Places, count_codes, invert
+from maitre.families.rankings import count_copies
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import compiled_apart, compiled_form_of
 from maitre.numerics.draw import draw_event, draw_log, shuffle
@@ -23,15 +24,18 @@ _GAIN = 1e-9
 
 @compiled_apart
 def fill_costs(s: Any, ballots: Ints, n: int, theta: Floats, costs: Floats) -> None:
-    """R[k, l] for n rankings with these dispersions. The order of the rankings matters to rounding alone."""
+    """R[k, l] for n rankings with these dispersions. Their order matters to rounding alone, and to time: equal ones next to each other are counted together."""
     own = np.zeros(s.n_items)
     for k in range(s.n_items):
         for l in range(s.n_items):  # noqa: E741
             costs[k, l] = 0.0
-    for i in range(n):
-        begin, end = s.starts[ballots[i]], s.starts[ballots[i] + 1]
+    i = 0
+    while i < n:
+        d, copies = ballots[i], count_copies(ballots, i, n)
+        i += copies
+        begin, end = s.starts[d], s.starts[d + 1]
         for j in range(begin, end):
-            item, weight = s.items[j], theta[j - begin]
+            item, weight = s.items[j], copies * theta[j - begin]
             own[item] += weight
             for h in range(begin, j):
                 costs[item, s.items[h]] -= weight
@@ -54,9 +58,11 @@ def fill_pairs(s: Any, ballots: Ints, n: int, theta: Floats, pairs: Floats) -> N
 def fill_rows(s: Any, ballots: Ints, n: int, theta: Floats, pairs: Floats, listed: Ints) -> int:
     """The rows of A for the items that any of n rankings has, in time that grows with these; returns how many there are, and `listed` begins with them."""
     own, present, found = np.zeros(s.n_items), np.zeros(s.n_items, dtype=np.int64), 0
-    for i in range(n):
+    i = 0
+    while i < n:
         for j in range(s.starts[ballots[i]], s.starts[ballots[i] + 1]):
             present[s.items[j]] = 1
+        i += count_copies(ballots, i, n)
     for item in range(s.n_items):
         if present[item] == 1:
             listed[found] = item
@@ -65,10 +71,8 @@ def fill_rows(s: Any, ballots: Ints, n: int, theta: Floats, pairs: Floats, liste
                 pairs[item, other] = 0.0
     i = 0
     while i < n:
-        d, copies = ballots[i], 0
-        while i < n and ballots[i] == d:
-            copies += 1
-            i += 1
+        d, copies = ballots[i], count_copies(ballots, i, n)
+        i += copies
         for j in range(s.starts[d], s.starts[d + 1]):
             item, weight = s.items[j], copies * theta[j - s.starts[d]]
             own[item] += weight
@@ -126,11 +130,12 @@ def _move(ordering: Places, here: int, there: int) -> None:
 @compiled_apart
 def best_ordering(s: Any, ballots: Ints, n: int, ordering: Places, theta: Floats) -> None:
     """σ*, θ̂: by mean place first (items not ranked share the next), then twice the modes of θ and a descent; a function of the set of rankings. A is left in `s.pairs`."""
-    borda = np.zeros(s.n_items, dtype=np.int64)
-    for i in range(n):
-        begin, end = s.starts[ballots[i]], s.starts[ballots[i] + 1]
+    borda, i = np.zeros(s.n_items, dtype=np.int64), 0
+    while i < n:
+        begin, end, copies = s.starts[ballots[i]], s.starts[ballots[i] + 1], count_copies(ballots, i, n)
+        i += copies
         for j in range(begin, end):
-            borda[s.items[j]] -= end - j
+            borda[s.items[j]] -= copies * (end - j)
     found = np.argsort(borda, kind="mergesort")
     count, total, places = np.zeros(len(theta), dtype=np.int64), np.zeros(len(theta), dtype=np.int64), np.empty_like(ordering)
     for place in range(s.n_items):

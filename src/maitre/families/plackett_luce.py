@@ -18,9 +18,9 @@ import numpy as np
 
 from maitre.data.rankings import Ballots
 from maitre.families.base import Example
-from maitre.families.rankings import LEAST, TINY, RankingFamily, set_aside
+from maitre.families.rankings import LEAST, TINY, RankingFamily, count_copies, items_left, set_aside
 from maitre.numerics.arrays import Floats, Ints
-from maitre.numerics.compilation import compiled_apart, compiled_form_of
+from maitre.numerics.compilation import compiled, compiled_apart, compiled_form_of
 from maitre.numerics.draw import shuffle
 from maitre.numerics.elementary import fast_log
 from maitre.numerics.rng import gamma, uniform
@@ -67,7 +67,7 @@ class PlackettLuceStatistics(NamedTuple):
         draw_worths_alone(s, k, d, rng)
 
 
-@compiled_apart
+@compiled
 def log_likelihood_of(s: Any, d: int, worths: Floats, whole: float) -> float:
     """ln p(ranking d | worths, whose sum is given)."""
     product, logs, rest = 1.0, 0.0, whole
@@ -78,7 +78,7 @@ def log_likelihood_of(s: Any, d: int, worths: Floats, whole: float) -> float:
     return logs + math.log(product)
 
 
-@compiled_apart
+@compiled
 def log_likelihood(s: Any, k: int, d: int) -> float:
     """ln p(ranking d | worths of slot k)."""
     return log_likelihood_of(s, d, s.worths[k], s.whole[k])
@@ -143,16 +143,10 @@ def draw_worths_alone(s: Any, k: int, d: int, rng: Any) -> None:
     for x in range(n):
         times[x] = s.rate * math.expm1(-math.log(uniform(rng)) / s.shape)
     times.sort()
-    listed = np.zeros(n, dtype=np.int64)
-    for j in range(begin, end):
-        listed[s.items[j]] = 1
-        items[j - begin] = s.items[j]
-    found = end - begin
-    for x in range(n):
-        if listed[x] == 0:
-            items[found] = x
-            found += 1
-    shuffle(items[end - begin :], rng)
+    others = items_left(s, d)
+    shuffle(others, rng)
+    for place in range(n):
+        items[place] = s.items[begin + place] if place < end - begin else others[place - (end - begin)]
     s.whole[k] = 0.0
     for place in range(n):
         s.worths[k, items[place]] = max(gamma(s.shape + 1.0, rng) / (s.rate + min(times[place], 1e280)), LEAST)
@@ -170,11 +164,8 @@ def redraw_worths(s: Any, k: int, ballots: Ints, n: int, rng: Any) -> None:
     ranked, spared, total = np.zeros(s.n_items), np.zeros(s.n_items), 0.0
     i = 0
     while i < n:
-        d = ballots[i]
-        copies = 0
-        while i < n and ballots[i] == d:
-            copies += 1
-            i += 1
+        d, copies = ballots[i], count_copies(ballots, i, n)
+        i += copies
         begin, end = s.starts[d], s.starts[d + 1]
         rest, here = s.whole[k], 0.0
         for j in range(begin, end):
@@ -195,13 +186,12 @@ def redraw_worths(s: Any, k: int, ballots: Ints, n: int, rng: Any) -> None:
 @compiled_apart
 def list_distinct(ballots: Ints, n: int) -> tuple[Ints, Floats]:
     """The different ones of n rankings, equal ones next to each other, and how many there are of each."""
-    distinct, copies, found = np.empty(n, dtype=np.int64), np.zeros(n), -1
-    for i in range(n):
-        if found < 0 or distinct[found] != ballots[i]:
-            found += 1
-            distinct[found] = ballots[i]
-        copies[found] += 1.0
-    return distinct[: found + 1], copies[: found + 1]
+    distinct, copies, found, i = np.empty(n, dtype=np.int64), np.zeros(n), 0, 0
+    while i < n:
+        distinct[found], copies[found] = ballots[i], count_copies(ballots, i, n)
+        i += int(copies[found])
+        found += 1
+    return distinct[:found], copies[:found]
 
 
 @compiled_apart

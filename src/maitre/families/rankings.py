@@ -15,8 +15,8 @@ from maitre.data.rankings import Ballots, Rankings, as_rankings
 from maitre.families.base import Family
 from maitre.families.statistics import dispatched
 from maitre.numerics.arguments import whole_number
-from maitre.numerics.arrays import Floats
-from maitre.numerics.compilation import compiled
+from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.compilation import compiled, compiled_apart
 
 TINY, LEAST = 1e-100, 1e-290
 
@@ -27,6 +27,29 @@ def set_aside(product: float, logs: float) -> tuple[float, float]:
     if product < TINY:
         return 1.0, logs + math.log(max(product, LEAST))
     return product, logs
+
+
+@compiled
+def count_copies(ballots: Ints, first: int, n: int) -> int:
+    """How many of n rankings, from the given one on, are equal to it."""
+    copies = 1
+    while first + copies < n and ballots[first + copies] == ballots[first]:
+        copies += 1
+    return copies
+
+
+@compiled_apart
+def items_left(s: Any, d: int) -> Ints:
+    """The items that ranking d does not have."""
+    begin, end = s.starts[d], s.starts[d + 1]
+    left, ranked, found = np.empty(s.n_items - (end - begin), dtype=np.int64), np.zeros(s.n_items, dtype=np.int64), 0
+    for j in range(begin, end):
+        ranked[s.items[j]] = 1
+    for item in range(s.n_items):
+        if ranked[item] == 0:
+            left[found] = item
+            found += 1
+    return left
 
 
 @dispatched(allocates=True)

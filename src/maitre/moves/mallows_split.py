@@ -23,7 +23,7 @@ from maitre.families.orderings import best_ordering, look_ahead
 from maitre.moves.base import Report
 from maitre.moves.ranking_pairs import find_member, members_of, position_of, seat_sides, seat_together
 from maitre.numerics.arrays import Floats, Ints, Slots
-from maitre.numerics.compilation import compiled_apart, compiled_form_of, kernel
+from maitre.numerics.compilation import compiled, compiled_apart, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log
 from maitre.numerics.mallows import log_psi
 from maitre.numerics.rng import RngState
@@ -57,7 +57,7 @@ def propose_ordering(s: Any, ballots: Ints, n: int, ordering: Places, replay: bo
 compiled_form_of(propose_ordering, inline=False)(propose_ordering)
 
 
-@compiled_apart
+@compiled
 def log_likelihood_of(s: Any, d: int, places: Places, theta: Floats, log_psis: Floats) -> float:
     """ln p(ranking d | σ, θ)."""
     value = -weigh_codes(s, d, places, theta)
@@ -112,7 +112,10 @@ def launch(s: Any, ballots: Ints, first: int, second: int, rounds: int) -> Float
         count = 0
         for t in range(n):
             d = ballots[t]
-            chances[t] = log_odds + log_likelihood_of(s, d, places[0], theta[0], log_psis[0]) - log_likelihood_of(s, d, places[1], theta[1], log_psis[1])
+            if t > 0 and d == ballots[t - 1]:
+                chances[t] = chances[t - 1]
+            else:
+                chances[t] = log_odds + log_likelihood_of(s, d, places[0], theta[0], log_psis[0]) - log_likelihood_of(s, d, places[1], theta[1], log_psis[1])
             sides[t] = 0 if (chances[t] >= 0.0 and t != second) or t == first else 1
             count += 1 - sides[t]
         if step < rounds:
@@ -259,10 +262,10 @@ def resplit(s: Any, labels: Slots, sizes: Ints, log_w: Floats, rounds: int, rng:
 
 
 @compiled_apart
-def disagreement(s: Any, ordering: Places, places: Places) -> int:
+def disagreement(ordering: Places, places: Places) -> int:
     """How many pairs among the first items of an ordering stand the other way round in another."""
     found = 0
-    for q in range(1, min(s.n_items, _LOOKED_AT)):
+    for q in range(1, min(len(ordering), _LOOKED_AT)):
         for p in range(q):
             if places[ordering[p]] > places[ordering[q]]:
                 found += 1
@@ -274,11 +277,11 @@ def log_near(s: Any, sizes: Ints, a: int, b: int, first: Places, second: Places)
     """ln q(b | a): the chance that cluster a, with the ordering `first`, chooses b, with the ordering `second`, to merge with. Slots a and b themselves are not looked at."""
     places = np.empty(s.n_items, dtype=np.int16)
     invert(second, places)
-    own = -_NEAR * disagreement(s, first, places)
+    own = -_NEAR * disagreement(first, places)
     total = math.exp(own)
     for k in range(len(sizes)):
         if sizes[k] > 0 and k != a and k != b:
-            total += math.exp(-_NEAR * disagreement(s, first, s.places[k]))
+            total += math.exp(-_NEAR * disagreement(first, s.places[k]))
     return own - math.log(total)
 
 
@@ -297,7 +300,7 @@ def coin(s: Any, labels: Slots, sizes: Ints, log_v: Floats, log_w: Floats, score
     b = first_empty(sizes, 0)
     if not splitting:
         for k in range(len(sizes)):
-            scores[0, k] = -_NEAR * disagreement(s, s.orderings[a], s.places[k]) if sizes[k] > 0 and k != a else -np.inf
+            scores[0, k] = -_NEAR * disagreement(s.orderings[a], s.places[k]) if sizes[k] > 0 and k != a else -np.inf
         b = draw_log(scores[0], len(sizes), scores[1], rng)
         n_clusters -= 1
     voters, ballots, sides = members_of(s, labels, sizes, a, b)

@@ -18,7 +18,7 @@ from maitre.families.orderings import fill_costs, fill_pairs, fill_rows, redraw_
 from maitre.moves.base import Report
 from maitre.moves.rankings import listed, reseat
 from maitre.numerics.arrays import Floats, Ints
-from maitre.numerics.compilation import Kernel, compiled_apart, compiled_form_of, kernel
+from maitre.numerics.compilation import Kernel, compiled, compiled_apart, compiled_form_of, kernel
 from maitre.numerics.mallows import draw_dispersion, log_psi
 from maitre.numerics.rng import RngState
 from maitre.states.rankings import OrderingState
@@ -54,7 +54,7 @@ class ExplicitMallows(namedtuple("ExplicitMallows", (*MallowsStatistics._fields,
         open_explicit(s, k, d, rng)
 
 
-@compiled_apart
+@compiled
 def log_likelihood(s: Any, k: int, d: int) -> float:
     """ln p(ranking d | σ_k, θ_k)."""
     return -s.sums_of_log_psis[s.starts[d + 1] - s.starts[d], k] - weigh_codes(s, d, s.places[k], s.dispersions[k])

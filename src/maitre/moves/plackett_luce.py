@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from maitre.families.plackett_luce import PlackettLuce, draw_worths_alone, lay_out_worths, redraw_worths
 from maitre.moves.base import Report
-from maitre.moves.rankings import RankingMove, listed, reseat
+from maitre.moves.rankings import SplittingMove, listed, reseat
 from maitre.moves.worths_split import split_and_merge
 from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Ints
@@ -29,23 +29,24 @@ def redraw_all_worths(s: Any, sizes: Ints, members: Ints, begin: Ints, rounds: i
                 redraw_worths(s, k, members[begin[k] : begin[k] + sizes[k]], sizes[k], rng)
 
 
-class Worths(RankingMove):
+class Worths(SplittingMove):
     """Exact sampling of partition and worths.
 
     Parameters
     ----------
     rounds : how often worths are redrawn in an iteration.
     proposals : how many smart splits and merges, and broad ones (merges of clusters alike), an iteration makes (`maitre.moves.worths_split`); by default 20 of each,
-        and of more than 64 items, whose worths take long to propose, 4.
+        and of more than 64 items, whose worths take long to propose, 4; a quarter of that of a kind of which in burn-in fewer than one in a hundred is accepted.
     """
 
     name = "plackett_luce"
     state: ClassVar[type[WorthState]] = WorthState
     family = PlackettLuce
+    KINDS = ("smart", "broad")
 
     def __init__(self, rounds: int = 2, proposals: tuple[int, int] | None = None) -> None:
+        super().__init__(proposals)
         self.rounds = whole_number("rounds", rounds, least=1)
-        self.proposals = None if proposals is None else tuple(whole_number("proposals", number) for number in proposals)
 
     def step(self, state: WorthState, rng: RngState) -> Report:
         def statistics() -> Any:
@@ -55,6 +56,6 @@ class Worths(RankingMove):
         report = reseat(state, statistics, rng)
         state.run(redraw_all_worths, state.sizes, *listed(state), self.rounds, rng)
         usual = _MANY_ITEMS if state.statistics.n_items > WORD else _FEW_ITEMS
-        outcome = split_and_merge(state, usual if self.proposals is None else self.proposals, rng)
+        outcome = self.propose(state, split_and_merge, usual, rng)
         state.log_joint = state.compute_log_joint()
         return outcome._replace(operations=report.operations)

@@ -17,12 +17,15 @@ from maitre.families.rankings import RankingFamily, open_with
 from maitre.families.statistics import add, clear, log_predictive, log_predictive_all, log_predictive_without, remove
 from maitre.model import Model
 from maitre.moves.base import Move, Report
+from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, shuffle
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import first_empty
 from maitre.states.rankings import RankingState, list_ballots
+
+_LOOKED_AT, _RARE, _LESS = 400, 0.01, 4  # proposals of a kind of which fewer than this share was accepted are made so many times less often
 
 
 @kernel
@@ -103,6 +106,43 @@ class RankingMove(Move):
         """Rankings under the family only."""
         if not isinstance(model.family, self.family):
             raise ValueError(f"move {self.name!r} is for the family {self.family.__name__}, not for {type(model.family).__name__}")
+
+
+class SplittingMove(RankingMove):
+    """A move that also proposes splits and merges of several kinds; unless their numbers are given, it learns in burn-in, from counts alone, which are hardly ever accepted, and makes those less often."""
+
+    KINDS: ClassVar[tuple[str, ...]]
+    REMEMBERS: ClassVar[tuple[str, ...]] = ("numbers", "tried", "accepted")
+
+    def __init__(self, proposals: tuple[int, ...] | None) -> None:
+        self.proposals = None if proposals is None else tuple(whole_number("proposals", number) for number in proposals)
+        self.numbers: list[int] = []
+        self.tried, self.accepted = [0] * len(self.KINDS), [0] * len(self.KINDS)
+        self.learning = False
+
+    def burn_in(self, share: float) -> None:
+        self.learning = True
+
+    def freeze(self) -> None:
+        self.learning = False
+
+    def propose(self, state: Any, split_and_merge: Callable[..., Report], usual: tuple[int, ...], rng: RngState) -> Report:
+        """An iteration's splits and merges: as many of each kind as was asked for or learnt, at first the usual numbers."""
+        numbers = self.proposals or tuple(self.numbers) or usual
+        report = split_and_merge(state, numbers, rng)
+        if self.learning and self.proposals is None:
+            self.numbers = [self._learnt(kind, number, report, usual[kind]) for kind, number in enumerate(numbers)]
+        return report
+
+    def _learnt(self, kind: int, number: int, report: Report, usual: int) -> int:
+        """How many proposals of a kind are to be made from now on."""
+        self.tried[kind] += number
+        self.accepted[kind] += int(sum(value for name, value in report.extra.items() if name.startswith(self.KINDS[kind])))
+        if self.tried[kind] < _LOOKED_AT:
+            return number
+        rare = self.accepted[kind] < _RARE * self.tried[kind]
+        self.tried[kind] = self.accepted[kind] = 0
+        return -(-usual // _LESS) if rare else usual
 
 
 def reseat(state: RankingState, statistics: Callable[[], Any], rng: RngState, order: Ints | None = None) -> Report:

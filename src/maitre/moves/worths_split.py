@@ -24,7 +24,7 @@ from maitre.families.worth_proposals import propose_worths
 from maitre.moves.base import Report
 from maitre.moves.ranking_pairs import find_member, members_of, position_of, seat_sides, seat_together
 from maitre.numerics.arrays import Floats, Ints, Slots
-from maitre.numerics.compilation import compiled_apart, compiled_form_of, kernel
+from maitre.numerics.compilation import compiled, compiled_apart, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log
 from maitre.numerics.rng import RngState, beta, uniform
 from maitre.states.mixture import first_empty
@@ -58,7 +58,7 @@ def log_near(s: Any, sizes: Ints, a: int, b: int, first: Floats, second: Floats)
     return own - math.log(total)
 
 
-@compiled_apart
+@compiled
 def log_mixture(s: Any, d: int, log_share: float, log_other: float, pair: Floats, sums: Floats) -> tuple[float, float]:
     """ln [b p(x|w_L) + (1−b) p(x|w_R)] of ranking d, and the log odds of the left."""
     left, right = log_share + log_likelihood_of(s, d, pair[0], sums[0]), log_other + log_likelihood_of(s, d, pair[1], sums[1])

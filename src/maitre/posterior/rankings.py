@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,18 @@ from maitre.posterior.posterior import Posterior
 from maitre.posterior.together import evenly_spaced
 from maitre.states.base import State
 from maitre.states.rankings import OrderingState
+
+_NOTABLE, _SHOWN = 0.01, 5  # the share of the voters that makes a cluster worth showing, and how many of the largest are shown anyway
+
+
+def n_notable(sizes: Sequence[int]) -> int:
+    """How many clusters of rankings are worth showing: those with one in a hundred of the voters, and two; at least the five largest that have two.
+
+    >>> n_notable([60, 30, 8, 1, 1]), n_notable([1, 1, 1])
+    (3, 1)
+    """
+    several = sum(size >= 2 for size in sizes)
+    return max(1, min(several, max(_SHOWN, sum(size >= _NOTABLE * sum(sizes) for size in sizes))))
 
 
 @kernel

@@ -6,6 +6,7 @@ each, are not reported. Then that is said.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,11 +27,21 @@ def story(posterior: Posterior) -> str:
     labels = posterior.point_estimate()
     sizes = np.sort(np.bincount(labels))[::-1]
     certain = float(posterior.certainty(labels).mean())
-    listed = ", ".join(f"{size:,}" for size in sizes[:_LISTED]) + (", …" if len(sizes) > _LISTED else "")
-    found = f"{counted(len(sizes), 'cluster')} of {listed} points; on average {certain:.0%} of a point's mates sit with it in a draw."
+    found = f"{counted(len(sizes), 'cluster')} of {_listed(sizes)} points; on average {certain:.0%} of a point's mates sit with it in a draw."
     if posterior.log_joint.size == 1:
         return found
     return f"{found} {_numbers(posterior, len(sizes))}{_loose(posterior, labels)}"
+
+
+def _listed(sizes: Ints) -> str:
+    """Sizes from the largest on, equal ones together.
+
+    >>> _listed(np.array([73, 49, 2, 1, 1, 1]))
+    '73, 49, 2, 1 (3 times)'
+    """
+    distinct = [(size, len(list(equal))) for size, equal in itertools.groupby(sizes.tolist())]
+    listed = [f"{size:,}" if times == 1 else f"{size:,} ({times} times)" for size, times in distinct]
+    return ", ".join(listed[:_LISTED]) + (", …" if len(listed) > _LISTED else "")
 
 
 def _loose(posterior: Posterior, labels: Ints) -> str:
@@ -38,7 +49,7 @@ def _loose(posterior: Posterior, labels: Ints) -> str:
     sizes, loose = np.bincount(labels), np.flatnonzero(posterior.stability(labels) < _LOOSE)
     if len(loose) == 0:
         return ""
-    which = ", ".join(f"{size:,}" for size in np.sort(sizes[loose])[::-1][:_LISTED]) + (", …" if len(loose) > _LISTED else "")
+    which = _listed(np.sort(sizes[loose])[::-1])
     if len(loose) == len(sizes):
         return " None of them is found in most draws as it is."
     if len(loose) == 1:
@@ -58,7 +69,7 @@ def _numbers(posterior: Posterior, reported: int) -> str:
     if likeliest < reported:
         return f"{most}: they merge clusters of these, now one pair and now another."
     small = _points_in_small_clusters(posterior, reported)
-    return f"{most}: those beyond the largest {reported} hold {small:.1%} of the points, not the same ones from draw to draw, and no further cluster can be reported."
+    return f"{most}: those beyond the largest{f' {reported}' * (reported > 1)} hold {small:.1%} of the points, not the same ones from draw to draw, and no further cluster can be reported."
 
 
 def _points_in_small_clusters(posterior: Posterior, reported: int) -> float:

@@ -13,15 +13,15 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from maitre.data.files import replacing
-from maitre.posterior.rankings import RankingPosterior
+from maitre.posterior.rankings import RankingPosterior, n_notable
 from maitre.reports.picture import COLOURS, INK, paint_number, paint_traces, prepare, shortened
 
 _MOST_CLUSTERS, _MOST_PLACES, _LONGEST, _LINES = 12, 6, 20, 5
 
 
 def shown(posterior: RankingPosterior) -> tuple[int, int]:
-    """How many clusters and places there is room for."""
-    return min(len(posterior.shares()), _MOST_CLUSTERS), min(posterior.firmness().shape[1], _MOST_PLACES)
+    """How many clusters and places are worth showing, as there is room for."""
+    return min(n_notable(np.bincount(posterior.point_estimate()).tolist()), _MOST_CLUSTERS), min(posterior.firmness().shape[1], _MOST_PLACES)
 
 
 def paint_profiles(axes: Axes, posterior: RankingPosterior) -> None:
@@ -43,7 +43,7 @@ def paint_profiles(axes: Axes, posterior: RankingPosterior) -> None:
 def paint_firmness(axes: Axes, posterior: RankingPosterior) -> None:
     """How probable it is at each place that a ranking goes on as its cluster does, in the largest clusters."""
     firmness = posterior.firmness()
-    for line, k in enumerate(np.argsort(-posterior.shares(), kind="stable")[:_LINES]):
+    for line, k in enumerate(np.argsort(-posterior.shares(), kind="stable")[: min(_LINES, shown(posterior)[0])]):
         axes.plot(np.arange(1, firmness.shape[1] + 1), firmness[k], color=COLOURS[line], lw=1.5, label=f"cluster {k}")
     prepare(axes, "How firm is each place?", "place", "probability")
     axes.set_ylim(0.0, 1.0)
