@@ -20,7 +20,7 @@ from maitre.families.base import Family
 from maitre.families.rankings import RankingFamily
 from maitre.numerics.arrays import Ints
 from maitre.priors import REGISTRY as PRIORS
-from maitre.priors.base import Prior
+from maitre.priors.base import GibbsTypePrior, Prior
 from maitre.priors.dirichlet_process import DirichletProcess
 
 POOL = 65_536
@@ -119,6 +119,15 @@ class Model:
         """The same model, with the reason why it was chosen."""
         other = replace(self, choice=choice)
         other.starts.found = self.starts.found
+        return other
+
+    @property
+    def exchangeable(self) -> Model:
+        """The same model, under a Dirichlet process if its prior is not of Gibbs type; starts are found once for both."""
+        if isinstance(self.prior, GibbsTypePrior):
+            return self
+        other = replace(self, prior=DirichletProcess())
+        object.__setattr__(other, "starts", self.starts)
         return other
 
     def restricted(self, points: Ints, family: Family, prior: Prior) -> Model:

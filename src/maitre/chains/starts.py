@@ -198,7 +198,7 @@ def start(
 
 def _as_if_one_group(model: Model, kind: type[FranchiseState], rng: RngState, stop: Event | None, number: int) -> State:
     """Points of groups in the clusters, with the family's hyper-parameters, from which a mixture of all of them would start."""
-    mixture = dataclasses.replace(model, prior=DirichletProcess())
+    mixture = model.exchangeable
     found = climbed(mixture, _sweep(mixture, MixtureState), rng, stop, number)
     values = {name: value for name, value in found.variables().items() if name.startswith("family.")}
     return kind.of_variables(model, kind.of_labels(model, found.canonical_labels()).variables() | values)

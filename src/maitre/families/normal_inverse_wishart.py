@@ -21,7 +21,7 @@ from scipy import linalg
 from maitre.data.validation import column_means, column_variances, dense_matrix, in_units
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
-from maitre.families.statistics import add, clear, derive, refresh
+from maitre.families.statistics import add, clear, derive, log_predictive_above, refresh
 from maitre.numerics.arguments import numbers_of_columns
 from maitre.numerics.arrays import Floats, Ints, accumulate_row, fetch, fetch_at, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
@@ -31,6 +31,8 @@ from maitre.numerics.linear import as_covariance, cholesky_in_place, cholesky_up
 from maitre.numerics.rng import log_gamma_variate, normal
 
 _LOG_PI = math.log(math.pi)
+_ROWS = 8  # of triangular systems that are solved for all slots before it is asked which are still near
+_ONE_BY_ONE = 4  # how many times as long a slot takes by itself
 ILL_CONDITIONED = 1e-4  # below this the closed form without a point loses digits and the downdate is done afresh
 
 
@@ -180,10 +182,30 @@ class NormalInverseWishartStatistics(NamedTuple):
         )
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
-        distances_to_all(s, i, n_slots)
+        log_predictive_above(s, i, n_slots, -np.inf, out)
+
+    def log_predictive_above(s, i: int, n_slots: int, floor: float, out: Floats) -> None:
+        """Distances only grow from row to row of a triangular system: all slots are looked at every few rows, until few are left of which more has to be known."""
+        n_dimensions, solved = s.x.shape[1], 0
         for k in range(n_slots):
-            out[k] += s.constant[k] - s.power[k] * fast_log(1.0 + s.shrink[k] * s.distance[k])
-        s.scored[0] = i
+            s.distance[k] = 0.0
+            out[k] += s.constant[k]
+        while solved < n_dimensions:
+            until = min(solved + _ROWS, n_dimensions) if floor > -np.inf and solved + 2 * _ROWS <= n_dimensions else n_dimensions
+            _solve_rows(s, i, n_slots, solved, until)
+            solved = until
+            near = 0
+            for k in range(n_slots if solved < n_dimensions else 0):
+                near += 1 if out[k] - s.power[k] * fast_log(1.0 + s.shrink[k] * s.distance[k]) > floor else 0
+            if solved < n_dimensions and near * _ONE_BY_ONE < n_slots:
+                break
+        for k in range(n_slots):
+            out[k] -= s.power[k] * fast_log(1.0 + s.shrink[k] * s.distance[k])
+        if solved < n_dimensions:
+            for k in range(n_slots):
+                if out[k] > floor:
+                    out[k] = _finished(s, k, i, solved, out[k], floor)
+        s.scored[0] = i if solved == n_dimensions else -1
 
     def absorb(s, k: int, i: int) -> float:
         """From |Λ_n+1| = |Λ_n| (1 + κ_n/(κ_n+1) q): the update of the factor gives the predictive, and no triangular system is solved."""
@@ -477,10 +499,15 @@ def combine_scatter(s: Any, k: int, other: int, sign: float, weight: float) -> N
 @register_jitable(inline="always")  # type: ignore[untyped-decorator]
 def distances_to_all(s: Any, i: int, n_slots: int) -> None:
     """s.distance[k] ← q = (x − m_n)ᵀ Λ_n⁻¹ (x − m_n) for every slot below n_slots."""
-    n_dimensions = s.x.shape[1]
     for k in range(n_slots):
         s.distance[k] = 0.0
-    for d in range(n_dimensions):
+    _solve_rows(s, i, n_slots, 0, s.x.shape[1])
+
+
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+def _solve_rows(s: Any, i: int, n_slots: int, begin: int, end: int) -> None:
+    """Rows of the triangular systems of all slots, those before `begin` being solved; their squares are added to the distances."""
+    for d in range(begin, end):
         x = s.x[i, d]
         for k in range(n_slots):
             s.solved[d, k] = x - s.center[d, k]
@@ -497,6 +524,24 @@ def distances_to_all(s: Any, i: int, n_slots: int) -> None:
             y = s.solved[d, k] * s.inverse_diagonal[d, k]
             s.solved[d, k] = y
             s.distance[k] += y * y
+
+
+@compiled
+def _finished(s: Any, k: int, i: int, solved: int, value: float, floor: float) -> float:
+    """The log predictive of a slot of whose triangular system some rows are solved, `value` being what they make of it; or a bound from above that is below the floor."""
+    distance, before = s.distance[k], fast_log(1.0 + s.shrink[k] * s.distance[k])
+    enough = (math.exp((value - floor) / s.power[k] + before) - 1.0) / s.shrink[k]
+    for d in range(solved):
+        s.vector[d] = s.solved[d, k]
+    for d in range(solved, s.x.shape[1]):
+        rest = s.x[i, d] - s.center[d, k]
+        for e in range(d):
+            rest -= s.factor[d, e, k] * s.vector[e]
+        s.vector[d] = rest * s.inverse_diagonal[d, k]
+        distance += s.vector[d] * s.vector[d]
+        if distance > enough:
+            break
+    return value + s.power[k] * (before - fast_log(1.0 + s.shrink[k] * distance))
 
 
 @compiled
