@@ -15,7 +15,7 @@ from maitre.data.columns import Column, TypedRows, columns_of, with_types
 from maitre.data.rows import BlockRows, Rows, as_data
 from maitre.families import LATENT, RANKINGS
 from maitre.families import REGISTRY as FAMILIES
-from maitre.families.auto import choose_family, with_sampled_scale
+from maitre.families.auto import choose_family, family_of_types, with_sampled_scale
 from maitre.families.base import Family
 from maitre.families.rankings import RankingFamily
 from maitre.numerics.arrays import Ints
@@ -74,7 +74,7 @@ class Model:
         if isinstance(data, Model):
             return data
         rows = with_types(rows_of(data, family), types, decide=is_open(family))
-        family = as_family(family, rows)
+        family = family_of_types(rows) if is_open(family) else as_family(family, rows)
         prior = as_prior(prior)
         prior.check_size(rows.n)
         prior = prior.for_points(rows.n)
