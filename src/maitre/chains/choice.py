@@ -88,7 +88,7 @@ def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
 def _log_joint_per_row(model: Model, n_columns: int) -> float:
     """Of the best start; less ½ log n for every entry of the matrix of so many columns that was fitted to it (Schwarz 1978)."""
     _, part, candidates = looked_at(model.exchangeable)
-    return (candidates[0].log_joint - 0.25 * n_columns * (n_columns + 1) * np.log(part.n)) / part.n
+    return (candidates[0].worth - 0.25 * n_columns * (n_columns + 1) * np.log(part.n)) / part.n
 
 
 def _share_of_chance(independent: Model) -> float:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from maitre.chains.climbs import climbed
+from maitre.chains.climbs import climbed, worth
 from maitre.data.groups import GroupedRows
 from maitre.data.rows import BlockRows, Rows
 from maitre.families.base import ConjugateFamily
 from maitre.model import Model
 from maitre.moves import REGISTRY, Move, resolve, stay_on_disk
-from maitre.moves.gibbs import label_entropy
 from maitre.numerics.arrays import Ints
 from maitre.numerics.draw import draw_below, fill_below, shuffle
 from maitre.numerics.rng import RngState
@@ -30,7 +29,6 @@ from maitre.states.franchise import FranchiseState
 from maitre.states.mixture import MixtureState
 
 NAMES = ("auto", "sequential", "search", "one", "singletons", "random", "kmeans", "variational")
-_COMPARED = 2000  # points by which starts are compared
 _DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20, "variational": 50}
 _CLIMB = {"iterations": 30, "tolerance": 1e-3}  # of a variational start
 
@@ -205,11 +203,7 @@ def _as_if_one_group(model: Model, kind: type[FranchiseState], rng: RngState, st
 
 
 def _worth(state: State) -> float:
-    """The log joint and, where clusters overlap, how many other draws like this one there are."""
-    if not (isinstance(state, MixtureState) and state.collapsed):
-        return state.log_joint
-    some = np.linspace(0, state.model.n - 1, min(state.model.n, _COMPARED)).astype(np.int64)
-    return state.log_joint + label_entropy(state, some)
+    return worth(state) if isinstance(state, MixtureState) and state.collapsed else state.log_joint
 
 
 def _sweep(model: Model, kind: type[State]) -> Move:

@@ -107,7 +107,7 @@ class NormalInverseWishartStatistics(NamedTuple):
             for e in range(d + 1):
                 s.scatter[k, d, e] -= weight * gap * (s.x[i, e] - s.mean[k, e])
         if not downdated:
-            _derive(s, k)
+            derive_factor(s, k, s.n[k])
 
     def merge(s, k: int, other: int) -> None:
         n, m = s.n[k], s.n[other]
@@ -129,7 +129,7 @@ class NormalInverseWishartStatistics(NamedTuple):
             s.n[k] = n
 
     def derive(s, k: int) -> None:
-        _derive(s, k)
+        derive_factor(s, k, s.n[k])
         refresh(s, k)
 
     def refresh(s, k: int) -> None:
@@ -153,8 +153,7 @@ class NormalInverseWishartStatistics(NamedTuple):
             return 0.0
         n_dimensions = s.x.shape[1]
         nu = s.nu + n
-        _posterior_scale(s, k)
-        cholesky_in_place(s.matrix)
+        posterior_factor(s, k, n)
         value = n * s.log_jacobian - 0.5 * n * n_dimensions * _LOG_PI + 0.5 * n_dimensions * math.log(s.kappa / (s.kappa + n))
         value += 0.5 * s.nu * log_determinant_before(s)
         for d in range(n_dimensions):
@@ -395,25 +394,30 @@ class NormalInverseWishartStatistics(NamedTuple):
             out[k] += s.constant[k] - s.power[k] * s.distance[k]
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
-        """x = μ + M⁻¹ z for the stored matrix M, by Gaussian elimination without pivoting (M = Bᵀ L⁻¹ has an LU form)."""
-        n_dimensions = s.x.shape[1]
-        for d in range(n_dimensions):
-            s.vector[d] = normal(rng)
-            for e in range(n_dimensions):
-                s.matrix[d, e] = theta[n_dimensions + d * n_dimensions + e]
-        for d in range(n_dimensions - 1, 0, -1):  # M is upper times lower: eliminate upwards from the last row
-            for row in range(d):
-                ratio = s.matrix[row, d] / s.matrix[d, d]
-                s.vector[row] -= ratio * s.vector[d]
-                for e in range(d + 1):
-                    s.matrix[row, e] -= ratio * s.matrix[d, e]
-        for d in range(n_dimensions):
-            value = s.vector[d]
-            for e in range(d):
-                value -= s.matrix[d, e] * s.vector[e]
-            s.vector[d] = value / s.matrix[d, d]
-            s.x[i, d] = theta[d] + s.vector[d]
-        s.scored[0] = -1
+        draw_point_given(s, theta, i, 1.0, rng)
+
+
+@compiled
+def draw_point_given(s: Any, theta: Floats, i: int, weight: float, rng: Any) -> None:
+    """x = μ + M⁻¹ z/√u for the stored matrix M and a point of weight u, by Gaussian elimination without pivoting (M = Bᵀ L⁻¹ has an LU form)."""
+    n_dimensions = s.x.shape[1]
+    for d in range(n_dimensions):
+        s.vector[d] = normal(rng) / math.sqrt(weight)
+        for e in range(n_dimensions):
+            s.matrix[d, e] = theta[n_dimensions + d * n_dimensions + e]
+    for d in range(n_dimensions - 1, 0, -1):  # M is upper times lower: eliminate upwards from the last row
+        for row in range(d):
+            ratio = s.matrix[row, d] / s.matrix[d, d]
+            s.vector[row] -= ratio * s.vector[d]
+            for e in range(d + 1):
+                s.matrix[row, e] -= ratio * s.matrix[d, e]
+    for d in range(n_dimensions):
+        value = s.vector[d]
+        for e in range(d):
+            value -= s.matrix[d, e] * s.vector[e]
+        s.vector[d] = value / s.matrix[d, d]
+        s.x[i, d] = theta[d] + s.vector[d]
+    s.scored[0] = -1
 
 
 @compiled
@@ -469,19 +473,19 @@ def _log_peak(s: Any, n: float, log_determinant: float) -> float:
 
 
 @compiled
-def _posterior_scale(s: Any, k: int) -> None:
-    """s.matrix ← Λ_n (lower triangle) from the raw statistics."""
-    weight = s.kappa * s.n[k] / (s.kappa + s.n[k])
+def posterior_factor(s: Any, k: int, weight: float) -> None:
+    """s.matrix ← the Cholesky factor of Λ_n from the raw statistics of slot k, whose points weigh so much in all."""
+    pull = s.kappa * weight / (s.kappa + weight)
     for d in range(s.x.shape[1]):
         for e in range(d + 1):
-            s.matrix[d, e] = s.scatter[k, d, e] + weight * s.mean[k, d] * s.mean[k, e] + s.scale_factor * s.prior_scale[d, e]
+            s.matrix[d, e] = s.scatter[k, d, e] + pull * s.mean[k, d] * s.mean[k, e] + s.scale_factor * s.prior_scale[d, e]
+    cholesky_in_place(s.matrix)
 
 
 @compiled
-def _derive(s: Any, k: int) -> None:
-    """The Cholesky factor from the raw statistics."""
-    _posterior_scale(s, k)
-    cholesky_in_place(s.matrix)
+def derive_factor(s: Any, k: int, weight: float) -> None:
+    """The Cholesky factor of slot k from the raw statistics."""
+    posterior_factor(s, k, weight)
     for d in range(s.x.shape[1]):
         for e in range(d + 1):
             s.factor[d, e, k] = s.matrix[d, e]
