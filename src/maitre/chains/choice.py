@@ -72,9 +72,9 @@ def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
             return simpler.because(f"independent columns: within clusters {chance:.0%} of what correlates is chance")
         if plenty:
             return model
-        full, independent = _log_joint_per_row(model, n_columns), _log_joint_per_row(simpler, 0)
+        full, independent = _worth_per_row(model, n_columns), _worth_per_row(simpler, 0)
         if full > independent + _CLEAR * n_columns:
-            return model.because(f"full covariances: log joint per row of the best start {full:.2f}, {independent:.2f} with independent columns")
+            return model.because(f"full covariances: the best start is worth {full:.2f} a row, {independent:.2f} with independent columns")
         quarters = np.array_split(some, 4)
         held_out = quarters if len(some) <= _FEW else quarters[:1]
         of_full, of_independent = (np.concatenate([_held_out(model, one, some, held) for held in held_out]) for one in (model.given, independent_columns()))
@@ -85,8 +85,8 @@ def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
     return model.because(f"full covariances: {figures}")
 
 
-def _log_joint_per_row(model: Model, n_columns: int) -> float:
-    """Of the best start; less ½ log n for every entry of the matrix of so many columns that was fitted to it (Schwarz 1978)."""
+def _worth_per_row(model: Model, n_columns: int) -> float:
+    """What the best start is worth (`maitre.chains.climbs.worth`), less ½ log n for every entry of the matrix of so many columns that was fitted to it (Schwarz 1978)."""
     _, part, candidates = looked_at(model.exchangeable)
     return (candidates[0].worth - 0.25 * n_columns * (n_columns + 1) * np.log(part.n)) / part.n
 
