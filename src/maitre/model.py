@@ -15,12 +15,12 @@ from maitre.data.columns import Column, TypedRows, columns_of, with_types
 from maitre.data.rows import BlockRows, Rows, as_data
 from maitre.families import LATENT, RANKINGS
 from maitre.families import REGISTRY as FAMILIES
-from maitre.families.auto import choose_family, with_sampled_scale
+from maitre.families.auto import choose_family, family_of_types, with_sampled_scale
 from maitre.families.base import Family
 from maitre.families.rankings import RankingFamily
 from maitre.numerics.arrays import Ints
 from maitre.priors import REGISTRY as PRIORS
-from maitre.priors.base import Prior
+from maitre.priors.base import GibbsTypePrior, Prior
 from maitre.priors.dirichlet_process import DirichletProcess
 
 POOL = 65_536
@@ -75,7 +75,7 @@ class Model:
             return data
         named = not is_open(family)
         rows = with_types(rows_of(data, family), types, decide=not named)
-        family = as_family(family, rows)
+        family = as_family(family, rows) if named else family_of_types(rows)
         prior = as_prior(prior)
         prior.check_size(rows.n)
         prior = prior.for_points(rows.n)
@@ -122,6 +122,15 @@ class Model:
         """The same model, with the reason why it was chosen."""
         other = replace(self, choice=choice)
         other.starts.found = self.starts.found
+        return other
+
+    @property
+    def exchangeable(self) -> Model:
+        """The same model, under a Dirichlet process if its prior is not of Gibbs type; starts are found once for both."""
+        if isinstance(self.prior, GibbsTypePrior):
+            return self
+        other = replace(self, prior=DirichletProcess())
+        object.__setattr__(other, "starts", self.starts)
         return other
 
     def restricted(self, points: Ints, family: Family, prior: Prior) -> Model:

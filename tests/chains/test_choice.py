@@ -5,6 +5,7 @@ import pytest
 
 import maitre as mt
 from maitre.chains.choice import assembled
+from maitre.chains.climbs import looked_at
 from maitre.cli.main import run
 
 RNG = np.random.default_rng(0)
@@ -38,16 +39,24 @@ def test_everybody_gets_the_same_model(tmp_path):
         assert fields(model) == expected, name
 
 
-@pytest.mark.parametrize("correlated", [True, False])
-def test_the_family_that_predicts_better_is_chosen(correlated):
-    """Three clusters: twelve columns that a common factor correlates, or forty that are independent, with few rows for forty columns."""
+@pytest.mark.parametrize(("factor", "why"), [(6.0, "the best start is worth"), (0.8, "held-out log density per row"), (0.0, "is chance")])
+def test_the_family_that_predicts_better_is_chosen(factor, why):
+    """Three clusters: twelve columns that a common factor correlates, clearly or less so, or forty that are independent, with few rows for forty columns."""
     rng = np.random.default_rng(1)
-    y, n_columns = np.arange(150) % 3, 12 if correlated else 40
+    y, n_columns = np.arange(150) % 3, 12 if factor else 40
     x = rng.normal(size=(150, n_columns)) + 5.0 * rng.normal(size=(3, n_columns))[y]
-    x += 6.0 * rng.normal(size=(150, 1)) if correlated else 0.0
+    x += factor * rng.normal(size=(150, 1))
     model = assembled(x)
-    assert isinstance(model.family, mt.families.HierarchicalNormalInverseWishart if correlated else mt.families.NormalInverseGamma), model.choice
-    assert ("held-out log density per row" if correlated else "is chance") in model.choice
+    assert isinstance(model.family, mt.families.HierarchicalNormalInverseWishart if factor else mt.families.NormalInverseGamma), model.choice
+    assert why in model.choice
+
+
+def test_starts_are_found_once_also_under_a_prior_that_is_not_exchangeable():
+    x = RNG.normal(size=(40, 9)) + 6.0 * RNG.normal(size=(40, 1))
+    model = assembled(x, prior=mt.priors.DistanceDependent(np.abs(np.subtract.outer(np.arange(40.0), np.arange(40.0))), mt.decays.exponential(5.0), 1.0))
+    assert isinstance(model.exchangeable.prior, mt.priors.DirichletProcess)
+    assert model.starts.found is not None
+    assert looked_at(model.exchangeable) is model.starts.found
 
 
 def test_the_choice_is_stored(tmp_path):

@@ -4,12 +4,17 @@ import itertools
 
 import numpy as np
 from scipy.cluster import hierarchy
+from scipy.special import logsumexp
 
-from maitre.chains.climbs import _best_cut, cut
+from maitre.chains.climbs import _best_cut, cut, worth
 from maitre.chains.starts import start
+from maitre.data.simulate import gaussian_clusters
 from maitre.families.hierarchical import HierarchicalNormalInverseWishart, filled
 from maitre.model import Model
+from maitre.moves.gibbs import label_surprise
 from maitre.numerics.rng import stream
+from maitre.optimize.ascent import ascend_hyperparameters
+from maitre.partitions import adjusted_rand
 from maitre.priors import DirichletProcess
 from maitre.states.mixture import MixtureState
 
@@ -63,3 +68,26 @@ def test_labels_that_are_given_get_hyperparameters_that_suit_them():
     assert given.log_joint > MixtureState(model, y).log_joint + 50.0
     np.testing.assert_array_equal(given.canonical_labels(), y)
     assert one.log_joint == MixtureState(model, 0 * y).log_joint
+
+
+def test_the_surprise_of_labels_is_that_of_every_seat_given_the_others():
+    x = np.random.default_rng(2).normal(size=(9, 2))
+    model, labels = Model.of(x, HierarchicalNormalInverseWishart(0.0, 0.3, 6.0, 1.0, 1.0), DirichletProcess(1.0)), np.array([0, 0, 0, 1, 1, 1, 1, 2, 0])
+    expected = 0.0
+    for i in range(9):
+        seats = [np.where(np.arange(9) == i, k, labels) for k in np.unique([*np.delete(labels, i), 3])]
+        log_joints = np.array([MixtureState(model, seat).log_joint for seat in seats])
+        expected -= MixtureState(model, labels).log_joint - logsumexp(log_joints)
+    for compiled in (False, True):
+        np.testing.assert_allclose(label_surprise(MixtureState(model, labels, compiled=compiled), np.arange(9)), expected, rtol=1e-6)
+
+
+def test_overlapping_clusters_are_not_taken_for_one():
+    """Of clusters that overlap, one for all points has the higher log joint, and yet hardly any probability."""
+    x, truth = gaussian_clusters(1500, 5, 6, 2.0, seed=0)
+    model = Model.of(x, HierarchicalNormalInverseWishart(), DirichletProcess())
+    found, one = start(model, "auto", stream(0, 1)), MixtureState(model, np.zeros(len(x), dtype=int))
+    ascend_hyperparameters(one)
+    assert one.log_joint > found.log_joint
+    assert worth(one) < worth(found)
+    assert adjusted_rand(truth, found.canonical_labels()) > 0.3

@@ -10,6 +10,7 @@ import maitre as mt
 from maitre.chains.choice import assembled
 from maitre.chains.tails import degrees_of_freedom
 from maitre.families import HierarchicalStudent as Student
+from maitre.families.hierarchical import means_given, missing_given, precision_roots
 from maitre.model import Model
 from maitre.moves import FamilyHyperparameters, Gibbs, Reweigh, resolve
 from maitre.numerics.rng import stream
@@ -203,3 +204,99 @@ def test_heavy_tails_are_noticed_and_chosen():
     model = assembled(heavy)
     assert type(model.family).__name__ == "HierarchicalStudent"
     assert "heavy tails predict better" in model.choice
+
+
+class _OwnCovariances(Student):
+    """A wrong draw: weights given other covariances than those from which W is drawn."""
+
+    def points_redrawn(self, s, slots, roots, labels, encoded, rng):
+        return super().points_redrawn(s, slots, precision_roots(s, slots, rng), labels, encoded, rng)
+
+
+@pytest.mark.parametrize("kind", [Student, _OwnCovariances])
+def test_weights_and_the_shared_scale_have_their_joint_law(kind):
+    """The covariance of log W and the logarithm of a weight in one cluster of one dimension, against integration on a grid; drawn with different covariances they depend less."""
+    x = np.array([2.5, -0.3, 0.4])
+    family = kind(mean=0.0, kappa=0.3, freedom=5.0, scale=1.0, tails=2.0)
+    state, rng = MixtureState(Model.of(x[:, None], family, DirichletProcess(1.0)), np.zeros(3, dtype=int)), np.random.default_rng(0)
+    drawn = np.empty((12_000, 2))
+    for t in range(len(drawn)):
+        state.set_family(state.family.arrays_redrawn(state.statistics, np.array([0]), state.labels, state.model.encoded, rng))
+        drawn[t] = np.log(state.arrays["shared"][0, 0]), np.log(state.arrays["weights"][0])
+    log_w, log_u = np.linspace(-7.0, 4.0, 56), np.linspace(-7.0, 3.0, 41)
+    w, a, b, c = np.meshgrid(np.exp(log_w), np.exp(log_u), np.exp(log_u), np.exp(log_u), indexing="ij", sparse=True)
+    total = a + b + c
+    mean = (a * x[0] + b * x[1] + c * x[2]) / total
+    spread = 5.0 * w + a * (x[0] - mean) ** 2 + b * (x[1] - mean) ** 2 + c * (x[2] - mean) ** 2 + 0.3 * total / (0.3 + total) * mean**2
+    log_density = 5.0 * np.log(w) - 1.5 * w - 5.0 * np.log(spread) - 0.5 * np.log(0.3 + total)  # of log W: 3/2 of its prior, ν/2 of the marginal
+    log_density = log_density + 1.5 * (np.log(a) + np.log(b) + np.log(c)) - total  # of log u: ω/2 of the prior, ½ of the marginal
+    law = np.exp(log_density - log_density.max()).sum(axis=(2, 3))
+    law /= law.sum()
+    expected = (law * log_w[:, None] * log_u).sum() - (law.sum(axis=1) @ log_w) * (law.sum(axis=0) @ log_u)
+    assert (abs(np.cov(drawn.T)[0, 1] - expected) < 0.12) == (kind is Student), (np.cov(drawn.T)[0, 1], expected)  # standard error .026
+
+
+GAPPED = np.array([[0.3, -0.5], [3.0, np.nan], [-1.1, 0.2]])
+IN_PLANE = {"mean": 0.0, "kappa": 0.4, "freedom": 3.0, "scale": np.array([[1.0, 0.3], [0.3, 1.0]]), "shared": np.array([[0.9, 0.5], [0.5, 0.7]]), "tails": 2.0}
+
+
+class _WithoutWeights(Student):
+    """A wrong draw: missing values as if all weights were one."""
+
+    def points_redrawn(self, s, slots, roots, labels, encoded, rng):
+        drawn = super().points_redrawn(s, slots, roots, labels, encoded, rng)
+        means = means_given(s, slots, roots, rng)
+        return drawn | {"missing": missing_given(s.x, np.isnan(encoded["x"]), slots, roots, means, labels, np.ones(len(s.x)), rng)}
+
+
+@pytest.mark.parametrize("kind", [Student, _WithoutWeights])
+def test_missing_values_have_their_law(kind):
+    """Against the density of one cluster on a grid of the missing value and the three weights."""
+    state, rng, drawn = MixtureState(Model.of(GAPPED, kind(**IN_PLANE), DirichletProcess(1.0)), np.zeros(3, dtype=int)), np.random.default_rng(0), []
+    for _ in range(6000):
+        redrawn = state.family.arrays_redrawn(state.statistics, np.array([0]), state.labels, state.model.encoded, rng)
+        state.set_family({name: redrawn[name] for name in ("weights", "missing")})
+        drawn.append(state.arrays["missing"][0])
+    state.audit()
+    values, u = np.linspace(-15.0, 19.0, 69), np.exp(np.linspace(-7.0, 2.5, 30))
+    law, kappa, power = np.zeros(len(values)), 0.4, 0.5 * (6.0 + 3)
+    weights = np.stack(np.meshgrid(u, u, u, indexing="ij"), axis=-1).reshape(-1, 3)
+    total = weights.sum(axis=1)
+    log_prior = (2.0 * np.log(weights) - weights).sum(axis=1) - np.log(kappa + total)  # ω/2 of the prior, D/2 of the marginal; of logarithms
+    for t, value in enumerate(values):
+        x = GAPPED.copy()
+        x[1, 1] = value
+        mean = weights @ x / total[:, None]
+        scatter = (
+            3.0 * state.statistics.prior_scale
+            + np.einsum("gi,id,ie->gde", weights, x, x)
+            - (total**2 / (kappa + total))[:, None, None] * mean[:, :, None] * mean[:, None, :]
+        )
+        law[t] = np.exp(log_prior - power * np.linalg.slogdet(scatter)[1]).sum()
+    cumulative = np.array([(np.array(drawn) <= value + 0.25).mean() for value in values])
+    gap = np.abs(cumulative - np.cumsum(law / law.sum())).max()
+    assert (gap < 0.03) == (kind is Student), gap
+
+
+def test_new_rows_with_gaps_are_scored_by_what_is_observed():
+    """The density of the first column of a row is that of the whole row, integrated over the second."""
+    values = {"family.weights": np.array([0.4, 2.3, 0.7])}
+    state = MixtureState(Model.of(np.nan_to_num(GAPPED), Student(**IN_PLANE), DirichletProcess(1.0)), np.array([0, 0, 1]), compiled=False, values=values)
+    grid = np.linspace(-400.0, 400.0, 40_001)
+    s = state.reading(state.family.encode(np.vstack([np.column_stack([np.full(len(grid), 0.7), grid]), [[0.7, np.nan]]])))
+    found = state.family.log_predictive_with_gaps(s, np.arange(len(grid) + 1), 3)
+    np.testing.assert_allclose(found[-1], np.log(np.exp(found[:-1]).sum(axis=0) * (grid[1] - grid[0])), atol=5e-3)
+
+
+def test_heavy_tailed_groups_with_gaps_are_found_imputed_and_predicted():
+    rng = np.random.default_rng(1)
+    y = np.arange(120) % 2
+    x = rng.normal(size=(120, 2)) / np.sqrt(rng.chisquare(3, (120, 1)) / 3.0) + 12.0 * y[:, None]
+    x[:20, 1] = np.nan
+    posterior = mt.sample(x, "HierarchicalStudent", draws=60, burn_in=60, chains=1, seed=1, progress=False)
+    assert mt.partitions.adjusted_rand(posterior.point_estimate(), y) > 0.9
+    assert np.isfinite(posterior.log_density([[0.0, np.nan], [12.0, 12.0]])).all()
+    assert (posterior.predict([[0.0, np.nan], [12.0, np.nan]]) == posterior.point_estimate()[[20, 21]]).all()
+    imputed = posterior.impute()
+    assert len(imputed) == 20
+    assert np.abs(imputed["value"].to_numpy(dtype=float) - 12.0 * y[imputed["row"]]).max() < 5.0

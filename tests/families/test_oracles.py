@@ -245,3 +245,23 @@ def test_scores_left_early_bound_those_of_clusters_that_are_out_of_the_question(
     log_predictive_above(s, 0, 2, whole[1] - 1.0, never)
     np.testing.assert_array_equal(never, whole)
     assert whole[1] < early[1] < whole[0] - 45.0
+
+
+@pytest.mark.parametrize("n_dimensions", [3, 16, 37])
+@pytest.mark.parametrize("slack", [5.0, 45.0, 400.0])
+def test_triangular_systems_left_early_bound_the_scores_of_clusters_that_are_out_of_the_question(n_dimensions, slack):
+    rng, labels = np.random.default_rng(n_dimensions), np.arange(60) % 12
+    x = (0.3 * np.arange(12.0)[:, None] * np.linspace(0.2, 1.0, n_dimensions))[labels] + rng.normal(size=(60, n_dimensions))
+    s = MixtureState(Model.of(x, mt.families.NormalInverseWishart(kappa=0.01), mt.priors.DirichletProcess(1.0)), labels).statistics
+    for i in range(12):
+        whole, early, reference = np.zeros((3, 12))
+        log_predictive_all(s, i, 12, whole)
+        reference[:] = [log_predictive(s, k, i) for k in range(12)]
+        floor = whole.max() - slack
+        early[i] = -np.inf  # its own cluster, scored elsewhere
+        log_predictive_above(s, i, 12, floor, early)
+        others, near = np.arange(12) != i, whole > floor
+        np.testing.assert_allclose(whole, reference, rtol=1e-10)
+        np.testing.assert_allclose(early[others & near], whole[others & near], rtol=1e-10)
+        assert (early[others & ~near] <= floor + 1e-9).all()
+        assert (early[others] >= whole[others] - 1e-9).all()

@@ -1,13 +1,12 @@
 """Which family describes the data better, where nothing was said: full covariances, or columns that are independent within a cluster.
 
-Clusters with independent columns are found first, in at most 1,000 rows, among the cuts of Ward's trees. If nothing correlates within them, they are taken. Otherwise both are fitted to three
+Clusters with independent columns are found first, in at most 1,000 rows, among the cuts of Ward's trees. If nothing correlates within them, they are taken. If the best start of full covariances is clearly better than theirs, these are. Otherwise both are fitted to three
 quarters of at most 2,000 rows and judged by the density they give to the rest; of few rows every quarter is left out in turn. A full covariance has D(D + 1)/2 parameters, and the
 clusters share most of what there is to learn about them: where rows are many times as many it never does worse, and densities are not compared.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,13 +26,13 @@ from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import stream
 from maitre.posterior.prediction import log_densities_given
-from maitre.priors.base import GibbsTypePrior, Prior
-from maitre.priors.dirichlet_process import DirichletProcess
+from maitre.priors.base import Prior
 
 _ROWS = 2000
 _PLENTY = 10  # rows per parameter of a covariance beyond which nothing is compared
 _CHEAP = 8  # columns below which full covariances take about as long as independent columns
 _FEW = 500  # rows of which every quarter is left out in turn
+_CLEAR = 0.1  # nats per row and column by which the best start with full covariances must be better for densities not to be compared
 _UNCORRELATED = 0.9  # the share of correlations within clusters that is chance, from which on columns count as independent
 _CERTAIN = 2.0  # standard errors by which independent columns must do better
 _SEED = 0  # the choice depends on the data alone
@@ -73,20 +72,28 @@ def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
             return simpler.because(f"independent columns: within clusters {chance:.0%} of what correlates is chance")
         if plenty:
             return model
+        full, independent = _worth_per_row(model, n_columns), _worth_per_row(simpler, 0)
+        if full > independent + _CLEAR * n_columns:
+            return model.because(f"full covariances: the best start is worth {full:.2f} a row, {independent:.2f} with independent columns")
         quarters = np.array_split(some, 4)
         held_out = quarters if len(some) <= _FEW else quarters[:1]
-        full, independent = (np.concatenate([_held_out(model, one, some, held) for held in held_out]) for one in (model.given, independent_columns()))
-    gain = independent - full
-    figures = f"held-out log density per row {independent.mean():.2f} with independent columns, {full.mean():.2f} with full covariances"
+        of_full, of_independent = (np.concatenate([_held_out(model, one, some, held) for held in held_out]) for one in (model.given, independent_columns()))
+    gain = of_independent - of_full
+    figures = f"held-out log density per row {of_independent.mean():.2f} with independent columns, {of_full.mean():.2f} with full covariances"
     if gain.mean() > _CERTAIN * gain.std() / np.sqrt(len(gain)):
         return simpler.because(f"independent columns predict better: {figures}")
     return model.because(f"full covariances: {figures}")
 
 
+def _worth_per_row(model: Model, n_columns: int) -> float:
+    """What the best start is worth (`maitre.chains.climbs.worth`), less ½ log n for every entry of the matrix of so many columns that was fitted to it (Schwarz 1978)."""
+    _, part, candidates = looked_at(model.exchangeable)
+    return (candidates[0].worth - 0.25 * n_columns * (n_columns + 1) * np.log(part.n)) / part.n
+
+
 def _share_of_chance(independent: Model) -> float:
     """By how much correlations within clusters of independent columns are to be shrunk (Schäfer & Strimmer 2005): 1, if there are none."""
-    exchangeable = independent if isinstance(independent.prior, GibbsTypePrior) else dataclasses.replace(independent, prior=DirichletProcess())
-    _, part, candidates = looked_at(exchangeable)
+    _, part, candidates = looked_at(independent.exchangeable)
     labels, x = candidates[0].labels, part.encoded["x"]
     sizes = np.bincount(labels)
     centred = x - np.stack([np.bincount(labels, column) / sizes for column in x.T], axis=1)[labels]

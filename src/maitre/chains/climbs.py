@@ -20,6 +20,7 @@ from scipy.cluster import hierarchy
 from maitre.families.base import completes_points
 from maitre.model import Model
 from maitre.moves.base import Move
+from maitre.moves.gibbs import label_surprise
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.rng import RngState
 from maitre.optimize.ascent import ascend_hyperparameters
@@ -38,11 +39,11 @@ _ROUND, _TINY = 1e-3, 1e-12  # of the largest variance, and at all: directions w
 
 
 class Candidate(NamedTuple):
-    """A clustering, the hyper-parameters and arrays that suit it, and their log joint."""
+    """A clustering, the hyper-parameters and arrays that suit it, and what it is worth."""
 
     labels: Ints
     values: dict[str, Any]
-    log_joint: float
+    worth: float
 
 
 class Looked(NamedTuple):
@@ -57,15 +58,17 @@ def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None, number
     """The best of several starts; of many points, some, by which the others are then seated. Another chain, by its `number`, does without the first ones, to begin elsewhere."""
     some, part, candidates = looked_at(model, stop)
     candidates = candidates[min(number, len(candidates) - 1) :]
-    best, most = None, 0.0  # gained by a climb so far
+    best, highest, most = None, -math.inf, 0.0  # gained by a climb so far
     for candidate in candidates[:_CLIMBED]:
-        if best is not None and (candidate.log_joint + 2.0 * most < best.log_joint or (stop is not None and stop.is_set())):
+        if best is not None and (candidate.worth + 2.0 * most < highest or (stop is not None and stop.is_set())):
             break
         state = MixtureState(part, candidate.labels, values=candidate.values)
         if stop is None or not stop.is_set():
             _climb(state, sweep, rng)
-        most = max(most, state.log_joint - candidate.log_joint)
-        best = state if best is None else max(best, state, key=lambda one: one.log_joint)
+        reached = worth(state)
+        most = max(most, reached - candidate.worth)
+        if best is None or reached > highest:
+            best, highest = state, reached
     assert best is not None
     if part is model:
         return best
@@ -96,7 +99,7 @@ def _candidates(model: Model, stop: Event | None) -> list[Candidate]:
         state = MixtureState(model, labels, values=values)
         if math.isfinite(state.log_joint):  # a finite prior may not allow so many
             ascend_hyperparameters(state, rounds=1, tolerance=_ROUGH)
-            found.append(Candidate(state.canonical_labels(), state.hypervariables, state.log_joint))
+            found.append(Candidate(state.canonical_labels(), state.hypervariables, worth(state)))
 
     consider(np.zeros(model.n, dtype=np.int64), values)
     for tree in _trees(model):
@@ -104,9 +107,14 @@ def _candidates(model: Model, stop: Event | None) -> list[Candidate]:
             if n_clusters * _FEWEST <= model.n and not (stop is not None and stop.is_set()):
                 consider(cut(tree, n_clusters)[1], values)
         for _ in range(_PRUNED):
-            best = max(found, key=lambda one: one.log_joint)
+            best = max(found, key=lambda one: one.worth)
             consider(_best_cut(MixtureState(model, best.labels, values=best.values), tree, min(_NUMBERS[-1], model.n // _FEWEST)), best.values)
-    return sorted(found, key=lambda one: -one.log_joint)
+    return sorted(found, key=lambda one: -one.worth)
+
+
+def worth(state: MixtureState) -> float:
+    """By which starts are compared: the log joint and, where clusters overlap, how many other partitions like this one there are."""
+    return state.log_joint + label_surprise(state, spread(state.model.n, _ROWS))
 
 
 def _values_at_first(model: Model) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from maitre.chains.climbs import climbed
+from maitre.chains.climbs import climbed, worth
 from maitre.data.groups import GroupedRows
 from maitre.data.rows import BlockRows, Rows
 from maitre.families.base import ConjugateFamily
 from maitre.model import Model
 from maitre.moves import REGISTRY, Move, resolve, stay_on_disk
-from maitre.moves.gibbs import label_entropy
 from maitre.numerics.arrays import Ints
 from maitre.numerics.draw import draw_below, fill_below, shuffle
 from maitre.numerics.rng import RngState
@@ -30,7 +29,6 @@ from maitre.states.franchise import FranchiseState
 from maitre.states.mixture import MixtureState
 
 NAMES = ("auto", "sequential", "search", "one", "singletons", "random", "kmeans", "variational")
-_COMPARED = 2000  # points by which starts are compared
 _DEFAULT_CLUSTERS = {"random": 100, "kmeans": 20, "variational": 50}
 _MOST_TOPICS = 800  # that words start in
 _CLIMB = {"iterations": 30, "tolerance": 1e-3}  # of a variational start
@@ -204,18 +202,14 @@ def start(
 
 def _as_if_one_group(model: Model, kind: type[FranchiseState], rng: RngState, stop: Event | None, number: int) -> State:
     """Points of groups in the clusters, with the family's hyper-parameters, from which a mixture of all of them would start."""
-    mixture = dataclasses.replace(model, prior=DirichletProcess())
+    mixture = model.exchangeable
     found = climbed(mixture, _sweep(mixture, MixtureState), rng, stop, number)
     values = {name: value for name, value in found.variables().items() if name.startswith("family.")}
     return kind.of_variables(model, kind.of_labels(model, found.canonical_labels()).variables() | values)
 
 
 def _worth(state: State) -> float:
-    """The log joint and, where clusters overlap, how many other draws like this one there are."""
-    if not (isinstance(state, MixtureState) and state.collapsed):
-        return state.log_joint
-    some = np.linspace(0, state.model.n - 1, min(state.model.n, _COMPARED)).astype(np.int64)
-    return state.log_joint + label_entropy(state, some)
+    return worth(state) if isinstance(state, MixtureState) and state.collapsed else state.log_joint
 
 
 def _sweep(model: Model, kind: type[State]) -> Move:

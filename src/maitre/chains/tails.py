@@ -23,8 +23,6 @@ from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import stream
 from maitre.posterior.prediction import log_densities_given
-from maitre.priors.base import GibbsTypePrior
-from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.mixture import MixtureState
 
 _MOST_ROWS = 5000  # every draw keeps a weight for each
@@ -46,8 +44,7 @@ def with_tails(model: Model, prior: Any) -> Model:
     if not (_LEAST <= model.n <= _MOST_ROWS and model.encoded["x"].shape[1] <= _MOST_COLUMNS):
         return model
     with one_thread_per_product():
-        exchangeable = model if isinstance(model.prior, GibbsTypePrior) else dataclasses.replace(model, prior=DirichletProcess())
-        _, part, candidates = looked_at(exchangeable)
+        _, part, candidates = looked_at(model.exchangeable)
         if degrees_of_freedom(part.encoded["x"], candidates[0].labels) > _HEAVY:
             return model
         valid = np.asarray(model.valid)

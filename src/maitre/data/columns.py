@@ -27,6 +27,7 @@ _NAMES_OF_IDS = re.compile(
     r"^(unnamed: ?\d+|index|key|uuid|guid|(row|record|sample|subject|patient|customer|user|case)?[ _.-]?(id|nr|no|number|code))$|[ _.-]id$", re.I
 )
 _SKEWED = 2.0
+_GLANCE = 200  # rows
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ def with_types(data: Any, types: Mapping[Any, str] | None = None, decide: bool =
     given = _given(rows, types)
     if (isinstance(rows, ArrayRows) and not _decidable(rows)) or not (decide or given) or rows.n_columns == 0:
         return rows
+    if isinstance(rows, ArrayRows) and not given and _all_plain(np.asarray(rows.raw)):
+        return rows
     frame = _frame(rows, None)
     columns = [_of_type(frame[name], given[name]) if name in given else _decided(frame[name]) if decide else _as_it_is(frame[name]) for name in frame.columns]
     columns = _some_left(frame, columns)
@@ -179,6 +182,16 @@ def _decided(column: Any) -> Column:
     if pd.api.types.is_complex_dtype(kind):
         return Column(name, "number")
     return _of_numbers(name, column.to_numpy(dtype=np.float64, na_value=np.nan), "")
+
+
+def _all_plain(matrix: Any) -> bool:
+    """Whether a glance tells that all columns are numbers of which nothing is to be said: complete, of both signs, not whole, and many different ones in the first rows."""
+    if matrix.ndim != 2 or matrix.dtype.kind != "f" or len(matrix) < _GLANCE:
+        return False
+    first = np.sort(matrix[:_GLANCE], axis=0)
+    many = (first[1:] != first[:-1]).sum(axis=0) > _FEW
+    lowest, highest = matrix.min(axis=0), matrix.max(axis=0)
+    return bool((many & (first != np.floor(first)).any(axis=0) & (lowest <= 0.0) & np.isfinite(lowest) & np.isfinite(highest)).all())
 
 
 def _of_texts(column: Any) -> Column:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from maitre.data.columns import TypedRows, with_types
-from maitre.data.rows import BlockRows, SparseRows, as_data
+from maitre.data.rows import BlockRows, Rows, SparseRows, as_data
 from maitre.families.base import Family
 from maitre.families.categorical import BetaBernoulli, Categorical
 from maitre.families.dirichlet_multinomial import DirichletMultinomial
@@ -73,14 +73,17 @@ def choose_family(data: Any) -> Family:
     >>> type(choose_family([[1.0, 2.0], [3.0, 4.0]])).__name__
     'HierarchicalNormalInverseWishart'
     """
-    rows = as_data(data)
+    return family_of_types(with_types(as_data(data)))
+
+
+def family_of_types(rows: Rows) -> Family:
+    """`choose_family`, where it has been decided what each column is."""
     if isinstance(rows, SparseRows):
         return DirichletMultinomial()
     if isinstance(rows, BlockRows):
         return numbers_family(rows.n_columns)
     if rows.n_columns == 0:
         raise ValueError(f"the data have {rows.n} rows and 0 columns: give at least one column")
-    rows = with_types(rows)
     if not isinstance(rows, TypedRows):
         matrix = np.asarray(rows.raw)
         if matrix.dtype == bool:

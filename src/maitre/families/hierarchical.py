@@ -160,14 +160,21 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
     def arrays_redrawn(self, s: NormalInverseWishartStatistics, slots: Ints, labels: Any, encoded: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         """W and missing values from their conditionals given the partition and parameters drawn for the purpose; W as it was if the draw lies beyond the cut."""
         n_dimensions, delta, prior = s.x.shape[1], s.scale_factor, self._prior(s.x.shape[1])
-        roots = _inverse_factors(s, slots).transpose(0, 2, 1) @ wishart_root(s.nu + s.n[slots], n_dimensions, rng)
+        roots = precision_roots(s, slots, rng)
         side_by_side = roots.transpose(1, 0, 2).reshape(n_dimensions, -1)
         precision = (n_dimensions + 2.0) * prior.inverse + delta * (side_by_side @ side_by_side.T)
         inverse = linalg.solve_triangular(np.linalg.cholesky(precision), np.eye(n_dimensions), lower=True)
         root = inverse.T @ wishart_root(np.array([n_dimensions + 2.0 + len(slots) * s.nu]), n_dimensions, rng)[0]
         shared = root @ root.T
         drawn = {"shared": shared} if prior.lowest(shared) > _LOWEST else {}
-        return drawn | ({"missing": _missing_redrawn(s, slots, roots, labels, encoded["x"], rng)} if np.isnan(encoded["x"]).any() else {})
+        return drawn | self.points_redrawn(s, slots, roots, labels, encoded, rng)
+
+    def points_redrawn(self, s: Any, slots: Ints, roots: Floats, labels: Any, encoded: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        """What is not known of the points, given the covariances from which W was drawn, and means: with others the draws would not belong together."""
+        gaps = np.isnan(encoded["x"])
+        if not gaps.any():
+            return {}
+        return {"missing": missing_given(s.x, gaps, slots, roots, means_given(s, slots, roots, rng), labels, np.ones(len(gaps)), rng)}
 
     def places_to_search(self, encoded: Any) -> list[dict[str, Any]]:
         """Clusters as wide as the data and much alike; tighter ones of different shapes; and very tight ones."""
@@ -212,21 +219,28 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
 
         return of_delta
 
-    def log_predictive_with_gaps(self, s: NormalInverseWishartStatistics, points: Ints, n_slots: int) -> Floats:
-        """Student t with ν_n − D + 1 degrees of freedom, centre m_n and scale (κ_n + 1)/(κ_n (ν_n − D + 1)) Λ_n, restricted to what is observed."""
+    def log_predictive_with_gaps(self, s: Any, points: Ints, n_slots: int) -> Floats:
         out, n_dimensions = np.zeros((len(points), n_slots)), s.x.shape[1]
         patterns, which = np.unique(~np.isnan(s.x[points]), axis=0, return_inverse=True)
         log_scale = np.log(np.sqrt(np.diag(np.atleast_2d(self.scale)))) if np.ndim(self.scale) == 2 else np.full(n_dimensions, -s.log_jacobian / n_dimensions)
         for number, seen in enumerate(patterns):
             rows = np.flatnonzero(which.ravel() == number)
-            x, size = s.x[points[rows]][:, seen], int(seen.sum())
-            for k in range(n_slots if size else 0):
-                factor = np.tril(s.factor[:, :, k])
-                kappa, freedom = s.kappa + s.n[k], s.nu + s.n[k] - n_dimensions + 1.0
-                scale = (kappa + 1.0) / (kappa * freedom) * (factor @ factor.T)[np.ix_(seen, seen)]
-                out[rows, k] = stats.multivariate_t(s.center[seen, k], scale, df=freedom).logpdf(x)
+            for k in range(n_slots if seen.any() else 0):
+                out[rows, k] = self.log_density_of_seen(s, k, s.x[points[rows]][:, seen], seen)
             out[rows] -= log_scale[seen].sum()
         return out
+
+    def log_density_of_seen(self, s: Any, k: int, x: Floats, seen: Any) -> Floats:
+        """Student t with ν_n − D + 1 degrees of freedom, centre m_n and scale (κ_n + 1)/(κ_n (ν_n − D + 1)) Λ_n, restricted to what is observed."""
+        kappa, freedom = s.kappa + s.n[k], s.nu + s.n[k] - s.x.shape[1] + 1.0
+        scale = (kappa + 1.0) / (kappa * freedom) * posterior_scale_of_seen(s, k, seen)
+        return np.asarray(stats.multivariate_t(s.center[seen, k], scale, df=freedom).logpdf(x))
+
+
+def posterior_scale_of_seen(s: Any, k: int, seen: Any) -> Floats:
+    """Λ_n of the columns that are observed."""
+    factor = np.tril(s.factor[:, :, k])[seen]
+    return np.asarray(factor @ factor.T)
 
 
 def filled(x: Floats) -> Floats:
@@ -244,20 +258,29 @@ def filled(x: Floats) -> Floats:
     return x
 
 
-def _missing_redrawn(s: NormalInverseWishartStatistics, slots: Ints, roots: Floats, labels: Any, given: Floats, rng: np.random.Generator) -> Floats:
-    """Missing entries from N(μ_M − P_MM⁻¹ P_MO (x_O − μ_O), P_MM⁻¹), P = Σ_k⁻¹ the precision given as P = R Rᵀ, μ_k drawn on the way."""
-    x, gaps = s.x.copy(), np.isnan(given)
-    n_dimensions = x.shape[1]
-    with_gaps = np.flatnonzero(gaps.any(axis=1))
-    for k, root in zip(slots, roots, strict=True):
-        mean = s.n[k] * s.mean[k] / (s.kappa + s.n[k]) + linalg.solve(root.T, rng.standard_normal(n_dimensions)) / math.sqrt(s.kappa + s.n[k])
+def precision_roots(s: Any, slots: Ints, rng: np.random.Generator) -> Floats:
+    """(K, D, D): draws of R with Σ_k⁻¹ = R Rᵀ."""
+    return np.asarray(_inverse_factors(s, slots).transpose(0, 2, 1) @ wishart_root(s.nu + s.n[slots], s.x.shape[1], rng))
+
+
+def means_given(s: Any, slots: Ints, roots: Floats, rng: np.random.Generator) -> Floats:
+    """(K, D): draws of μ_k | Σ_k ~ N(m_n, Σ_k/κ_n), with Σ_k⁻¹ = R Rᵀ."""
+    weight = getattr(s, "total", s.n)[slots][:, None]
+    noise = np.linalg.solve(roots.transpose(0, 2, 1), rng.standard_normal((len(slots), s.x.shape[1], 1)))[:, :, 0]
+    return np.asarray((weight * s.mean[slots] / np.sqrt(s.kappa + weight) + noise) / np.sqrt(s.kappa + weight))
+
+
+def missing_given(x: Floats, gaps: Any, slots: Ints, roots: Floats, means: Floats, labels: Any, weights: Floats, rng: np.random.Generator) -> Floats:
+    """Missing entries from N(μ_M − P_MM⁻¹ P_MO (x_O − μ_O), P_MM⁻¹/u), P = Σ_k⁻¹ = R Rᵀ the precision of the point's cluster and u its weight."""
+    x, with_gaps = x.copy(), np.flatnonzero(gaps.any(axis=1))
+    for k, root, mean in zip(slots, roots, means, strict=True):
         precision = root @ root.T
         for i in with_gaps[labels[with_gaps] == k]:
             missing = gaps[i]
             factor = np.linalg.cholesky(precision[np.ix_(missing, missing)])
-            pull = precision[np.ix_(missing, ~missing)] @ (x[i, ~missing] - mean[~missing])
-            shift = linalg.cho_solve((factor, True), pull)
-            x[i, missing] = mean[missing] - shift + linalg.solve_triangular(factor.T, rng.standard_normal(int(missing.sum())))
+            shift = linalg.cho_solve((factor, True), precision[np.ix_(missing, ~missing)] @ (x[i, ~missing] - mean[~missing]))
+            noise = linalg.solve_triangular(factor.T, rng.standard_normal(int(missing.sum())))
+            x[i, missing] = mean[missing] - shift + noise / math.sqrt(weights[i])
     return x[gaps]  # type: ignore[no-any-return]
 
 

@@ -52,6 +52,7 @@ class NormalInverseGammaStatistics(NamedTuple):
     scatter: Annotated[Floats, SLOTS]  # (C, D)
     slope: Annotated[Floats, CACHE]  # (D padded to a multiple of 4, C): 1/√(2B)
     shift: Annotated[Floats, CACHE]  # (D padded to a multiple of 4, C): −m_n/√(2B)
+    lines: Annotated[Floats, CACHE]  # (C, 2, D): slope and shift once more, those of a slot side by side
     power: Annotated[Floats, CACHE]  # (C, D): a_n + ½
     constants: Annotated[Floats, CACHE]  # (C, D)
     exponent: Annotated[Floats, CACHE]  # (C,): a_n + ½ in all dimensions, if nothing is missing
@@ -117,6 +118,7 @@ class NormalInverseGammaStatistics(NamedTuple):
             slope = 1.0 / math.sqrt(spread)
             s.slope[d, k] = slope
             s.shift[d, k] = -center * slope
+            s.lines[k, 0, d], s.lines[k, 1, d] = slope, -center * slope
             s.power[k, d] = a + 0.5
             constant = gammas - 0.5 * fast_log(spread) - s.log_scale[d]
             s.constants[k, d] = constant
@@ -409,23 +411,21 @@ def _complete_above(values: Floats, slope: Floats, shift: Floats, exponent: Floa
 def _complete_without(s: Any, k: int, i: int) -> float:
     """The predictive without point i of a cluster of three or more when no value is missing; infinite where the point makes up most of some b_n, so that what the others
     have left of it would be a difference of nearly equal numbers."""
-    n = s.counts[k, 0] - 1.0
-    kappa, n_padded = s.kappa + n, s.slope.shape[0]
+    n, n_dimensions, lines = s.counts[k, 0] - 1.0, s.x.shape[1], s.lines[k]
+    kappa = s.kappa + n
     widen = (kappa + 2.0) / kappa
-    logs, product, least = 0.0, 1.0, 1.0
-    for d in range(0, n_padded, 4):
-        x = _four_values(s.x, i, d)
-        u0 = x[0] * fetch(s.slope, d, k) + fetch(s.shift, d, k)
-        u1 = x[1] * fetch(s.slope, d + 1, k) + fetch(s.shift, d + 1, k)
-        u2 = x[2] * fetch(s.slope, d + 2, k) + fetch(s.shift, d + 2, k)
-        u3 = x[3] * fetch(s.slope, d + 3, k) + fetch(s.shift, d + 3, k)
-        low, high = (1.0 - widen * u0 * u0) * (1.0 - widen * u1 * u1), (1.0 - widen * u2 * u2) * (1.0 - widen * u3 * u3)
-        least = min(least, min(low, high))
-        product *= low * high
-        if d % 16 == 12:
-            logs += fast_log(product)
-            product = 1.0
-    return s.own_constant[k] + (s.shape + 0.5 * n) * (logs + fast_log(product)) if least > _OWN_SHARE else np.inf
+    logs, least = 0.0, 1.0
+    for begin in range(0, n_dimensions, 16):
+        product = 1.0
+        for d in range(begin, min(begin + 16, n_dimensions)):
+            u = fetch(s.x, i, d) * fetch(lines, 0, d) + fetch(lines, 1, d)
+            left = 1.0 - widen * u * u
+            least = min(least, left)
+            product *= left
+        logs += fast_log(product)
+        if least < _OWN_SHARE:
+            return np.inf
+    return s.own_constant[k] + (s.shape + 0.5 * n) * logs
 
 
 @compiled
@@ -572,7 +572,7 @@ class NormalInverseGamma(ConjugateFamily):
         slots, n_dimensions = padded(capacity), len(encoded["log_scale"])
         raw = {name: np.zeros((slots, n_dimensions)) for name in ("counts", "mean", "scatter")}
         lines = {name: np.zeros(((n_dimensions + 3) // 4 * 4, slots)) for name in ("slope", "shift")}
-        tables = {name: np.zeros((slots, n_dimensions)) for name in ("power", "constants")}
+        tables = {name: np.zeros((slots, n_dimensions)) for name in ("power", "constants")} | {"lines": np.zeros((slots, 2, n_dimensions))}
         sums = {name: np.zeros(slots) for name in ("exponent", "constant", "own_constant")}
         values: dict[str, Any] = {"kappa": float(self.kappa), "shape": float(self.shape), "scale": float(self.scale)}  # type: ignore[arg-type]
         return NormalInverseGammaStatistics(**encoded, **values, **raw, **lines, **tables, **sums)

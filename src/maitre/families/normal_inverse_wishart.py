@@ -21,7 +21,7 @@ from scipy import linalg
 from maitre.data.validation import column_means, column_variances, dense_matrix, in_units
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
-from maitre.families.statistics import add, clear, derive, refresh
+from maitre.families.statistics import add, clear, derive, log_predictive_above, refresh
 from maitre.numerics.arguments import numbers_of_columns
 from maitre.numerics.arrays import Floats, Ints, accumulate_row, fetch, fetch_at, fill_rows, padded, prefetch_row
 from maitre.numerics.compilation import compiled
@@ -31,6 +31,8 @@ from maitre.numerics.linear import as_covariance, cholesky_in_place, cholesky_up
 from maitre.numerics.rng import log_gamma_variate, normal
 
 _LOG_PI = math.log(math.pi)
+_ROWS = 8  # of triangular systems that are solved for all slots before it is asked which are still near
+_ONE_BY_ONE = 4  # how many times as long a slot takes by itself
 ILL_CONDITIONED = 1e-4  # below this the closed form without a point loses digits and the downdate is done afresh
 
 
@@ -105,7 +107,7 @@ class NormalInverseWishartStatistics(NamedTuple):
             for e in range(d + 1):
                 s.scatter[k, d, e] -= weight * gap * (s.x[i, e] - s.mean[k, e])
         if not downdated:
-            _derive(s, k)
+            derive_factor(s, k, s.n[k])
 
     def merge(s, k: int, other: int) -> None:
         n, m = s.n[k], s.n[other]
@@ -127,7 +129,7 @@ class NormalInverseWishartStatistics(NamedTuple):
             s.n[k] = n
 
     def derive(s, k: int) -> None:
-        _derive(s, k)
+        derive_factor(s, k, s.n[k])
         refresh(s, k)
 
     def refresh(s, k: int) -> None:
@@ -151,8 +153,7 @@ class NormalInverseWishartStatistics(NamedTuple):
             return 0.0
         n_dimensions = s.x.shape[1]
         nu = s.nu + n
-        _posterior_scale(s, k)
-        cholesky_in_place(s.matrix)
+        posterior_factor(s, k, n)
         value = n * s.log_jacobian - 0.5 * n * n_dimensions * _LOG_PI + 0.5 * n_dimensions * math.log(s.kappa / (s.kappa + n))
         value += 0.5 * s.nu * log_determinant_before(s)
         for d in range(n_dimensions):
@@ -180,10 +181,30 @@ class NormalInverseWishartStatistics(NamedTuple):
         )
 
     def log_predictive_all(s, i: int, n_slots: int, out: Floats) -> None:
-        distances_to_all(s, i, n_slots)
+        log_predictive_above(s, i, n_slots, -np.inf, out)
+
+    def log_predictive_above(s, i: int, n_slots: int, floor: float, out: Floats) -> None:
+        """Distances only grow from row to row of a triangular system: all slots are looked at every few rows, until few are left of which more has to be known."""
+        n_dimensions, solved = s.x.shape[1], 0
         for k in range(n_slots):
-            out[k] += s.constant[k] - s.power[k] * fast_log(1.0 + s.shrink[k] * s.distance[k])
-        s.scored[0] = i
+            s.distance[k] = 0.0
+            out[k] += s.constant[k]
+        while solved < n_dimensions:
+            until = min(solved + _ROWS, n_dimensions) if floor > -np.inf and solved + 2 * _ROWS <= n_dimensions else n_dimensions
+            _solve_rows(s, i, n_slots, solved, until)
+            solved = until
+            near = 0
+            for k in range(n_slots if solved < n_dimensions else 0):
+                near += 1 if out[k] - s.power[k] * fast_log(1.0 + s.shrink[k] * s.distance[k]) > floor else 0
+            if solved < n_dimensions and near * _ONE_BY_ONE < n_slots:
+                break
+        for k in range(n_slots):
+            out[k] -= s.power[k] * fast_log(1.0 + s.shrink[k] * s.distance[k])
+        if solved < n_dimensions:
+            for k in range(n_slots):
+                if out[k] > floor:
+                    out[k] = _finished(s, k, i, solved, out[k], floor)
+        s.scored[0] = i if solved == n_dimensions else -1
 
     def absorb(s, k: int, i: int) -> float:
         """From |Λ_n+1| = |Λ_n| (1 + κ_n/(κ_n+1) q): the update of the factor gives the predictive, and no triangular system is solved."""
@@ -378,25 +399,30 @@ class NormalInverseWishartStatistics(NamedTuple):
             out[k] += s.constant[k] - s.power[k] * s.distance[k]
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
-        """x = μ + M⁻¹ z for the stored matrix M, by Gaussian elimination without pivoting (M = Bᵀ L⁻¹ has an LU form)."""
-        n_dimensions = s.x.shape[1]
-        for d in range(n_dimensions):
-            s.vector[d] = normal(rng)
-            for e in range(n_dimensions):
-                s.matrix[d, e] = theta[n_dimensions + d * n_dimensions + e]
-        for d in range(n_dimensions - 1, 0, -1):  # M is upper times lower: eliminate upwards from the last row
-            for row in range(d):
-                ratio = s.matrix[row, d] / s.matrix[d, d]
-                s.vector[row] -= ratio * s.vector[d]
-                for e in range(d + 1):
-                    s.matrix[row, e] -= ratio * s.matrix[d, e]
-        for d in range(n_dimensions):
-            value = s.vector[d]
-            for e in range(d):
-                value -= s.matrix[d, e] * s.vector[e]
-            s.vector[d] = value / s.matrix[d, d]
-            s.x[i, d] = theta[d] + s.vector[d]
-        s.scored[0] = -1
+        draw_point_given(s, theta, i, 1.0, rng)
+
+
+@compiled
+def draw_point_given(s: Any, theta: Floats, i: int, weight: float, rng: Any) -> None:
+    """x = μ + M⁻¹ z/√u for the stored matrix M and a point of weight u, by Gaussian elimination without pivoting (M = Bᵀ L⁻¹ has an LU form)."""
+    n_dimensions = s.x.shape[1]
+    for d in range(n_dimensions):
+        s.vector[d] = normal(rng) / math.sqrt(weight)
+        for e in range(n_dimensions):
+            s.matrix[d, e] = theta[n_dimensions + d * n_dimensions + e]
+    for d in range(n_dimensions - 1, 0, -1):  # M is upper times lower: eliminate upwards from the last row
+        for row in range(d):
+            ratio = s.matrix[row, d] / s.matrix[d, d]
+            s.vector[row] -= ratio * s.vector[d]
+            for e in range(d + 1):
+                s.matrix[row, e] -= ratio * s.matrix[d, e]
+    for d in range(n_dimensions):
+        value = s.vector[d]
+        for e in range(d):
+            value -= s.matrix[d, e] * s.vector[e]
+        s.vector[d] = value / s.matrix[d, d]
+        s.x[i, d] = theta[d] + s.vector[d]
+    s.scored[0] = -1
 
 
 @compiled
@@ -452,19 +478,19 @@ def _log_peak(s: Any, n: float, log_determinant: float) -> float:
 
 
 @compiled
-def _posterior_scale(s: Any, k: int) -> None:
-    """s.matrix ← Λ_n (lower triangle) from the raw statistics."""
-    weight = s.kappa * s.n[k] / (s.kappa + s.n[k])
+def posterior_factor(s: Any, k: int, weight: float) -> None:
+    """s.matrix ← the Cholesky factor of Λ_n from the raw statistics of slot k, whose points weigh so much in all."""
+    pull = s.kappa * weight / (s.kappa + weight)
     for d in range(s.x.shape[1]):
         for e in range(d + 1):
-            s.matrix[d, e] = s.scatter[k, d, e] + weight * s.mean[k, d] * s.mean[k, e] + s.scale_factor * s.prior_scale[d, e]
+            s.matrix[d, e] = s.scatter[k, d, e] + pull * s.mean[k, d] * s.mean[k, e] + s.scale_factor * s.prior_scale[d, e]
+    cholesky_in_place(s.matrix)
 
 
 @compiled
-def _derive(s: Any, k: int) -> None:
-    """The Cholesky factor from the raw statistics."""
-    _posterior_scale(s, k)
-    cholesky_in_place(s.matrix)
+def derive_factor(s: Any, k: int, weight: float) -> None:
+    """The Cholesky factor of slot k from the raw statistics."""
+    posterior_factor(s, k, weight)
     for d in range(s.x.shape[1]):
         for e in range(d + 1):
             s.factor[d, e, k] = s.matrix[d, e]
@@ -482,10 +508,15 @@ def combine_scatter(s: Any, k: int, other: int, sign: float, weight: float) -> N
 @register_jitable(inline="always")  # type: ignore[untyped-decorator]
 def distances_to_all(s: Any, i: int, n_slots: int) -> None:
     """s.distance[k] ← q = (x − m_n)ᵀ Λ_n⁻¹ (x − m_n) for every slot below n_slots."""
-    n_dimensions = s.x.shape[1]
     for k in range(n_slots):
         s.distance[k] = 0.0
-    for d in range(n_dimensions):
+    _solve_rows(s, i, n_slots, 0, s.x.shape[1])
+
+
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+def _solve_rows(s: Any, i: int, n_slots: int, begin: int, end: int) -> None:
+    """Rows of the triangular systems of all slots, those before `begin` being solved; their squares are added to the distances."""
+    for d in range(begin, end):
         x = s.x[i, d]
         for k in range(n_slots):
             s.solved[d, k] = x - s.center[d, k]
@@ -502,6 +533,24 @@ def distances_to_all(s: Any, i: int, n_slots: int) -> None:
             y = s.solved[d, k] * s.inverse_diagonal[d, k]
             s.solved[d, k] = y
             s.distance[k] += y * y
+
+
+@compiled
+def _finished(s: Any, k: int, i: int, solved: int, value: float, floor: float) -> float:
+    """The log predictive of a slot of whose triangular system some rows are solved, `value` being what they make of it; or a bound from above that is below the floor."""
+    distance, before = s.distance[k], fast_log(1.0 + s.shrink[k] * s.distance[k])
+    enough = (math.exp((value - floor) / s.power[k] + before) - 1.0) / s.shrink[k]
+    for d in range(solved):
+        s.vector[d] = s.solved[d, k]
+    for d in range(solved, s.x.shape[1]):
+        rest = s.x[i, d] - s.center[d, k]
+        for e in range(d):
+            rest -= s.factor[d, e, k] * s.vector[e]
+        s.vector[d] = rest * s.inverse_diagonal[d, k]
+        distance += s.vector[d] * s.vector[d]
+        if distance > enough:
+            break
+    return value + s.power[k] * (before - fast_log(1.0 + s.shrink[k] * distance))
 
 
 @compiled

@@ -15,7 +15,7 @@ Optional, with the defaults given here (right for every family, faster when writ
     log_predictive(s, k, i)              log p(x_i | x_c), point i not in slot k (add, compare marginals, remove)
     log_predictive_without(s, k, i)      the same for a point that is in slot k (remove, predict, add)
     log_predictive_all(s, i, n_slots, out)   out[k] += log p(x_i | x_k) for every slot below n_slots (a loop); empty slots may get anything finite
-    log_predictive_above(s, i, n_slots, floor, out)   the same, but once every out[k] is below the floor it may be left at what bounds it from above (log_predictive_all)
+    log_predictive_above(s, i, n_slots, floor, out)   the same, but an out[k] that is below the floor may be left at a bound from above that is, too (log_predictive_all)
     scores_in_fours(s), log_predictive_four(s, a, b, c, d, n_slots, out)   four points at once (no)
     log_predictive_raw(s, k, i)          the same from the raw statistics alone, whatever the cached coefficients, which may be stale afterwards (refresh, predict)
     absorb(s, k, i)                      point i joins slot k, which has been cleared and has only absorbed points since; returns log p(x_i | x_c) of before (predict from raw, add)
@@ -259,7 +259,7 @@ def log_predictive_all(s: Any, i: int, n_slots: int, out: Any) -> None:
 
 @dispatched(_log_predictive_above)
 def log_predictive_above(s: Any, i: int, n_slots: int, floor: float, out: Any) -> None:
-    """out[k] += log p(x_i | x_k) for every slot below n_slots; once all out[k] are below the floor they may stay at upper bounds of it."""
+    """out[k] += log p(x_i | x_k) for every slot below n_slots; one that falls below the floor may stay at an upper bound of it that does, too."""
 
 
 @dispatched(_no)

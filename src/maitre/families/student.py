@@ -9,7 +9,8 @@ which is a Student t distribution with ω degrees of freedom if u_i is integrate
     p(x, u | x_c) ∝ Γ((ν_n+1)/2)/Γ((ν_n+1−D)/2) a^D/2 |Λ_n|^−½ (1 + a q)^−(ν_n+1)/2,   a = u κ_n/(u + κ_n),   q = (x−m_n)ᵀ Λ_n⁻¹ (x−m_n),
 
 and all collapsed moves apply. Given parameters drawn for the purpose, u_i ~ Gamma((ω+D)/2, (ω + (x_i−μ)ᵀΣ⁻¹(x_i−μ))/2); then the parameters are forgotten. ω is drawn given
-the weights. New points are scored with their weight integrated out numerically.
+the weights, and missing values given parameters and weights: those of a point of weight u have the covariance Σ_k/u. New points are scored with their weight integrated out
+numerically.
 """
 
 from __future__ import annotations
@@ -20,28 +21,35 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from scipy import linalg
 from scipy.special import gammaln, logsumexp
 
-from maitre.data.validation import dense_matrix
 from maitre.families.base import Example
-from maitre.families.hierarchical import HierarchicalNormalInverseWishart
+from maitre.families.hierarchical import (
+    HierarchicalNormalInverseWishart,
+    means_given,
+    missing_given,
+    posterior_scale_of_seen,
+    precision_roots,
+)
 from maitre.families.normal_inverse_wishart import (
     ILL_CONDITIONED,
     combine_scatter,
+    derive_factor,
     distance_to,
     distances_to_all,
     draw_mean_and_precision,
+    draw_point_given,
     log_determinant_before,
+    posterior_factor,
     prior_matrices,
 )
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
 from maitre.families.statistics import add, clear, log_predictive, refresh, remove
 from maitre.numerics.arrays import Floats, Ints, padded, prefetch_row
-from maitre.numerics.compilation import compiled
 from maitre.numerics.distributions import Hyperparameter, LogUniform
 from maitre.numerics.elementary import fast_log
-from maitre.numerics.linear import as_covariance, cholesky_in_place, cholesky_update, wishart_root
-from maitre.numerics.rng import normal
+from maitre.numerics.linear import as_covariance, cholesky_update
 
 _LOG_PI = math.log(math.pi)
 _TYPICAL_TAILS = 4.0
@@ -125,7 +133,7 @@ class StudentStatistics(NamedTuple):
         s.total[k] = left
         s.log_weight[k] -= math.log(u)
         if not downdated:
-            _derive(s, k)
+            derive_factor(s, k, s.total[k])
 
     def merge(s, k: int, other: int) -> None:
         one, more = s.total[k], s.total[other]
@@ -151,7 +159,7 @@ class StudentStatistics(NamedTuple):
             s.log_weight[k] -= s.log_weight[other]
 
     def derive(s, k: int) -> None:
-        _derive(s, k)
+        derive_factor(s, k, s.total[k])
         refresh(s, k)
 
     def refresh(s, k: int) -> None:
@@ -174,8 +182,7 @@ class StudentStatistics(NamedTuple):
         if n == 0.0:
             return 0.0
         n_dimensions, nu = s.x.shape[1], s.nu + n
-        _posterior_scale(s, k)
-        cholesky_in_place(s.matrix)
+        posterior_factor(s, k, s.total[k])
         value = n * s.log_jacobian - 0.5 * n * n_dimensions * _LOG_PI + 0.5 * n_dimensions * (math.log(s.kappa / (s.kappa + s.total[k])) + s.log_weight[k])
         value += 0.5 * s.nu * log_determinant_before(s)
         for d in range(n_dimensions):
@@ -234,44 +241,7 @@ class StudentStatistics(NamedTuple):
         return s.log_jacobian + log_density
 
     def draw_point(s, theta: Floats, i: int, rng: Any) -> None:
-        """x = μ + M⁻¹ z/√u for the stored matrix M, by Gaussian elimination without pivoting (M is upper times lower triangular)."""
-        n_dimensions = s.x.shape[1]
-        for d in range(n_dimensions):
-            s.vector[d] = normal(rng) / math.sqrt(s.weight[i])
-            for e in range(n_dimensions):
-                s.matrix[d, e] = theta[n_dimensions + d * n_dimensions + e]
-        for d in range(n_dimensions - 1, 0, -1):
-            for row in range(d):
-                ratio = s.matrix[row, d] / s.matrix[d, d]
-                s.vector[row] -= ratio * s.vector[d]
-                for e in range(d + 1):
-                    s.matrix[row, e] -= ratio * s.matrix[d, e]
-        for d in range(n_dimensions):
-            value = s.vector[d]
-            for e in range(d):
-                value -= s.matrix[d, e] * s.vector[e]
-            s.vector[d] = value / s.matrix[d, d]
-            s.x[i, d] = theta[d] + s.vector[d]
-        s.scored[0] = -1
-
-
-@compiled
-def _posterior_scale(s: Any, k: int) -> None:
-    """s.matrix ← Λ_n (lower triangle) from the raw statistics."""
-    weight = s.kappa * s.total[k] / (s.kappa + s.total[k])
-    for d in range(s.x.shape[1]):
-        for e in range(d + 1):
-            s.matrix[d, e] = s.scatter[k, d, e] + weight * s.mean[k, d] * s.mean[k, e] + s.scale_factor * s.prior_scale[d, e]
-
-
-@compiled
-def _derive(s: Any, k: int) -> None:
-    """The Cholesky factor from the raw statistics."""
-    _posterior_scale(s, k)
-    cholesky_in_place(s.matrix)
-    for d in range(s.x.shape[1]):
-        for e in range(d + 1):
-            s.factor[d, e, k] = s.matrix[d, e]
+        draw_point_given(s, theta, i, s.weight[i], rng)
 
 
 @dataclass(frozen=True)
@@ -291,9 +261,6 @@ class HierarchicalStudent(HierarchicalNormalInverseWishart):
     statistics = StudentStatistics  # type: ignore[assignment]
     STREAMS = False
     POSITIVE = ("kappa", "freedom", "tails")  # type: ignore[assignment]
-
-    def validate(self, data: Any) -> Floats:
-        return dense_matrix(data)
 
     def encode(self, x: Floats) -> dict[str, Any]:
         return super().encode(x) | {"weight": np.full(len(x), np.nan)}  # not known
@@ -326,11 +293,11 @@ class HierarchicalStudent(HierarchicalNormalInverseWishart):
         return super().arrays(encoded) | {"weights": (len(encoded["x"]),)}
 
     def completed(self, encoded: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-        return {**encoded, "weight": np.asarray(values["weights"])}
+        return {**super().completed(encoded, values), "weight": np.asarray(values["weights"])}
 
     def arrays_at_prior_means(self, encoded: Any) -> dict[str, Any]:
         """Weights as they would be in one cluster of all points: a point far out that starts with a weight of one leaves its cluster and hardly finds back."""
-        x = encoded["x"]
+        x = np.nan_to_num(encoded["x"])
         distances = (x * np.linalg.solve(self.correlations(x.shape[1]), x.T).T).sum(axis=1)
         return super().arrays_at_prior_means(encoded) | {"weights": (_TYPICAL_TAILS + x.shape[1]) / (_TYPICAL_TAILS + distances)}
 
@@ -341,21 +308,17 @@ class HierarchicalStudent(HierarchicalNormalInverseWishart):
     def log_density_of_arrays(self, values: dict[str, Any]) -> float:
         return super().log_density_of_arrays(values) + _log_density_of_weights(np.asarray(values["weights"]), float(self.tails))  # type: ignore[arg-type]
 
-    def arrays_redrawn(self, s: Any, slots: Ints, labels: Any, encoded: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-        """W as in the Gaussian family, and every point's weight given its cluster's parameters, which are drawn for the purpose."""
-        drawn = self.weights_given(self.squared_distances(s, slots, labels, rng), float(self.tails), s.x.shape[1], rng)  # type: ignore[arg-type]
-        return super().arrays_redrawn(s, slots, labels, encoded, rng) | {"weights": drawn}
+    def points_redrawn(self, s: Any, slots: Ints, roots: Floats, labels: Any, encoded: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        """Every point's weight given its cluster's parameters, then its missing values given both."""
+        means = means_given(s, slots, roots, rng)
+        weights = self.weights_given(_squared_distances(s, slots, roots, means, labels), float(self.tails), s.x.shape[1], rng)  # type: ignore[arg-type]
+        gaps = np.isnan(encoded["x"])
+        return {"weights": weights} | ({"missing": missing_given(s.x, gaps, slots, roots, means, labels, weights, rng)} if gaps.any() else {})
 
     def squared_distances(self, s: Any, slots: Ints, labels: Any, rng: np.random.Generator) -> Floats:
         """(x_i − μ)ᵀΣ⁻¹(x_i − μ) of every point, with parameters drawn for its cluster."""
-        factors = np.tril(s.factor[:, :, slots].transpose(2, 0, 1))
-        roots = np.linalg.inv(factors).transpose(0, 2, 1) @ wishart_root(s.nu + s.n[slots], s.x.shape[1], rng)
-        distances = np.empty(len(s.x))
-        for k, root in zip(slots, roots, strict=True):
-            kappa, members = s.kappa + s.total[k], np.flatnonzero(labels == k)
-            mean = s.total[k] * s.mean[k] / kappa + np.linalg.solve(root.T, rng.standard_normal(s.x.shape[1])) / math.sqrt(kappa)
-            distances[members] = (((s.x[members] - mean) @ root) ** 2).sum(axis=1)
-        return distances
+        roots = precision_roots(s, slots, rng)
+        return _squared_distances(s, slots, roots, means_given(s, slots, roots, rng), labels)
 
     @staticmethod
     def weights_given(distances: Floats, tails: float, n_dimensions: int, rng: np.random.Generator) -> Floats:
@@ -369,20 +332,27 @@ class HierarchicalStudent(HierarchicalNormalInverseWishart):
         total, n = float(np.log(s.weight).sum() - s.weight.sum()), len(s.weight)
         return lambda tails: n * (0.5 * tails * math.log(0.5 * tails) - math.lgamma(0.5 * tails)) + 0.5 * tails * total
 
-    def log_predictive_with_gaps(self, s: Any, points: Ints, n_slots: int) -> Floats:
+    def log_density_of_seen(self, s: Any, k: int, x: Floats, seen: Any) -> Floats:
         """With the weight integrated out, by the trapezoidal rule on the log scale, in steps of its standard deviation."""
-        n_dimensions, half = s.x.shape[1], 0.5 * float(self.tails)  # type: ignore[arg-type]
-        step = 1.0 / math.sqrt(half + 0.5 * n_dimensions)
+        size, half, precision = int(seen.sum()), 0.5 * float(self.tails), s.kappa + s.total[k]  # type: ignore[arg-type]
+        freedom = s.nu + s.n[k] - s.x.shape[1] + 1.0
+        step = 1.0 / math.sqrt(half + 0.5 * size)
         log_u = np.arange(_LEAST_LOG_WEIGHT, 2.0 + 6.0 / math.sqrt(half), step)
         log_prior = half * (log_u + math.log(half)) - half * np.exp(log_u) - math.lgamma(half) + math.log(step)
-        out = np.empty((len(points), n_slots))
-        for k in range(n_slots):
-            inverse = np.linalg.inv(np.tril(s.factor[:, :, k]))
-            q = (((s.x[points] - s.center[:, k]) @ inverse.T) ** 2).sum(axis=1)
-            a = np.exp(log_u) * s.precision[k] / (np.exp(log_u) + s.precision[k])
-            terms = log_prior + 0.5 * n_dimensions * np.log(a) - s.power[k] * np.log1p(a * q[:, None])
-            out[:, k] = s.constant[k] + logsumexp(terms, axis=1)
-        return out
+        factor = np.linalg.cholesky(posterior_scale_of_seen(s, k, seen))
+        q = (linalg.solve_triangular(factor, (x - s.center[seen, k]).T, lower=True) ** 2).sum(axis=0)
+        a = np.exp(log_u) * precision / (np.exp(log_u) + precision)
+        terms = log_prior + 0.5 * size * np.log(a) - 0.5 * (freedom + size) * np.log1p(a * q[:, None])
+        constant = math.lgamma(0.5 * (freedom + size)) - math.lgamma(0.5 * freedom) - 0.5 * size * _LOG_PI - float(np.log(np.diag(factor)).sum())
+        return np.asarray(constant + logsumexp(terms, axis=1))
+
+
+def _squared_distances(s: Any, slots: Ints, roots: Floats, means: Floats, labels: Any) -> Floats:
+    distances = np.empty(len(s.x))
+    for k, root, mean in zip(slots, roots, means, strict=True):
+        members = np.flatnonzero(labels == k)
+        distances[members] = (((s.x[members] - mean) @ root) ** 2).sum(axis=1)
+    return distances
 
 
 def _log_density_of_weights(weights: Floats, tails: float) -> float:

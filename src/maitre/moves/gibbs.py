@@ -16,7 +16,6 @@ from maitre.families.statistics import (
     clear,
     log_predictive,
     log_predictive_above,
-    log_predictive_all,
     log_predictive_four,
     log_predictive_without,
     prefetch,
@@ -29,12 +28,13 @@ from maitre.numerics.arguments import one_of
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import kernel
 from maitre.numerics.draw import draw_log, negligible, shuffle
-from maitre.numerics.elementary import EXP_UNDERFLOW, fast_exp
+from maitre.numerics.elementary import fast_exp
 from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, first_empty
 
 NOT_A_NUMBER = "the density of point {point} is not a number: its values or the hyper-parameters are too extreme for double precision; rescale the columns, or choose others"
 _AHEAD = 6  # points between asking the memory for one and its visit: more than the four that may be scored at once
+_OUT_OF_REACH = 45.0  # nats behind the best
 CALM = 64  # points without a move after which four points are scored at once: corrections are then rare
 
 
@@ -145,42 +145,41 @@ def reseat(
 
 
 @kernel
-def conditional_entropies(
-    s: Any, points: Ints, labels: Slots, sizes: Ints, occupancy: Ints, log_join: Floats, log_v: Floats, log_w: Floats, weights: Floats
-) -> float:
-    """Σ over the points of the entropy of a point's seat given all others'."""
+def surprises(s: Any, points: Ints, labels: Slots, sizes: Ints, occupancy: Ints, log_join: Floats, log_v: Floats, log_w: Floats, weights: Floats) -> float:
+    """−Σ over the points of the log probability of a point's seat given all others'."""
     n_clusters, n_slots, free, total = occupancy[0], occupancy[1], occupancy[2], 0.0
     for i in points:
         own: Any = np.int64(labels[i])
         alone = sizes[own] == 1
         others = n_clusters - 1 if alone else n_clusters
         log_new = log_w[1] + log_v[others + 1] - log_v[others]
+        stay = (log_new if alone else log_w[sizes[own]] - log_w[sizes[own] - 1]) + log_predictive_without(s, own, i)
         for k in range(n_slots):
             weights[k] = log_join[k]
         if free >= 0 and not alone:
             weights[free] = log_new
-        log_predictive_all(s, i, n_slots, weights)
-        weights[own] = (log_new if alone else log_w[sizes[own]] - log_w[sizes[own] - 1]) + log_predictive_without(s, own, i)
-        highest = weights[0]
-        for k in range(1, n_slots):
-            highest = max(highest, weights[k])
-        mass, energy = 0.0, 0.0
+        weights[own] = -np.inf
+        log_predictive_above(s, i, n_slots, stay - _OUT_OF_REACH, weights)
+        weights[own] = stay
+        highest = stay
         for k in range(n_slots):
-            weight = fast_exp(weights[k] - highest)
-            mass += weight
-            energy += weight * max(weights[k] - highest, EXP_UNDERFLOW)
-        total += math.log(mass) - energy / mass
+            highest = max(highest, weights[k])
+        mass = 0.0
+        for k in range(n_slots):
+            mass += fast_exp(weights[k] - highest)
+        total += highest - stay + math.log(mass)
     return total
 
 
-def label_entropy(state: MixtureState, points: Ints) -> float:
-    """How many nats the log joint of a typical draw lies below the log probability of all draws like it, estimated from some of the points.
+def label_surprise(state: MixtureState, points: Ints) -> float:
+    """How many nats the log joint lies below the log probability of all partitions like this one, estimated from some of the points.
 
-    A draw's log joint is log p(x) + log p(C | x). Where clusters overlap the second term is minus the entropy of the labels, in proportion to the number of points:
-    a partition into one cluster, which has none, may have a higher log joint than any partition that the posterior would ever draw.
+    A partition's log joint is log p(x) + log p(C | x). Where clusters overlap the second term falls in proportion to the number of points, and a partition into one
+    cluster, for which it is 0, may have a higher log joint than any that the posterior would ever draw. What is added here, −Σ log p(seat | others), makes every point count
+    with its density under all clusters, wherever it sits: so clusterings with sharp borders can be compared with draws. Its mean over draws is the labels' entropy.
     """
     arrays = (state.labels, state.sizes, state.occupancy, state.log_join, state.log_v, state.log_w, state.weights)
-    return float(state.run(conditional_entropies, points, *arrays)) * state.model.n / len(points)
+    return float(state.run(surprises, points, *arrays)) * state.model.n / len(points)
 
 
 def reseat_points(state: MixtureState, order: Ints, rng: Any) -> Report:

@@ -62,10 +62,12 @@ def _numbers(posterior: Posterior, reported: int) -> str:
     probabilities = posterior.k_probabilities()
     likeliest = max(probabilities, key=lambda k: probabilities[k])
     low, high = (int(k) for k in np.quantile(posterior.n_clusters, [0.025, 0.975], method="inverted_cdf"))
-    spread = f"{low}" if low == high else f"{low} to {high}"
+    spread = counted(low, "cluster") if low == high else f"{low} to {high} clusters"
+    if low == high == reported:
+        return f"Draws have {spread} ({probabilities[reported]:.0%})."
     if likeliest == reported:
-        return f"Draws have {spread} clusters, {reported} most often ({probabilities[reported]:.0%})."
-    most = f"Draws have {spread} clusters, {likeliest} most often ({probabilities[likeliest]:.0%})"
+        return f"Draws have {spread}, {reported} most often ({probabilities[reported]:.0%})."
+    most = f"Draws have {spread}, {likeliest} most often ({probabilities[likeliest]:.0%})"
     if likeliest < reported:
         return f"{most}: they merge clusters of these, now one pair and now another."
     small = _points_in_small_clusters(posterior, reported)
