@@ -223,12 +223,26 @@ def in_units(x: Floats, mean: Floats, transform: Floats) -> Floats:
     return z
 
 
+def _columns(matrix: Floats) -> Iterator[Floats]:
+    """The columns of a few rows at a time, each in one piece: sums along them are several times as fast as across."""
+    for rows in row_blocks(matrix):
+        yield np.ascontiguousarray(matrix[rows].T)
+
+
+def _observed_sums(columns: Floats) -> tuple[Floats, Floats]:
+    """Sums of the observed entries of each column, and how many there are."""
+    sums, counts = columns.sum(axis=1), np.full(len(columns), float(columns.shape[1]))
+    if np.isnan(sums).any():
+        sums, counts = np.nansum(columns, axis=1), np.count_nonzero(~np.isnan(columns), axis=1).astype(np.float64)
+    return sums, counts
+
+
 def column_means(matrix: Floats) -> Floats:
     """Means of the observed entries of each column; 0 for a column without any."""
     total, count = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
-    for rows in row_blocks(matrix):
-        total += np.nansum(matrix[rows], axis=0)
-        count += np.count_nonzero(~np.isnan(matrix[rows]), axis=0)
+    for columns in _columns(matrix):
+        sums, counts = _observed_sums(columns)
+        total, count = total + sums, count + counts
     return total / np.maximum(count, 1)
 
 
@@ -236,12 +250,12 @@ def column_variances(matrix: Floats) -> Floats:
     """Variances of the observed entries of each column; 1 for a constant column, so that a scale taken from it is usable."""
     means, total = column_means(matrix), np.zeros(matrix.shape[1])
     count, largest, reach = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
-    for rows in row_blocks(matrix):
-        gaps = np.abs(matrix[rows] - means)
-        total += np.nansum(gaps * gaps, axis=0)
-        count += np.count_nonzero(~np.isnan(gaps), axis=0)
-        reach = np.maximum(reach, np.fmax.reduce(gaps, axis=0, initial=0.0))
-        largest = np.maximum(largest, np.fmax.reduce(np.abs(matrix[rows]), axis=0, initial=0.0))
+    for columns in _columns(matrix):
+        gaps = np.abs(columns - means[:, None])
+        squares, counts = _observed_sums(gaps * gaps)
+        total, count = total + squares, count + counts
+        reach = np.maximum(reach, np.fmax.reduce(gaps, axis=1, initial=0.0))
+        largest = np.maximum(largest, np.fmax.reduce(np.abs(columns), axis=1, initial=0.0))
     variances = total / np.maximum(count, 1)
     rounding = np.sqrt(len(matrix)) * np.finfo(float).eps * largest
     tiny = (reach > 2.0 * rounding) & (reach < _LEAST_SPREAD)
