@@ -34,6 +34,7 @@ _FEWEST = 4  # points per cluster
 _PRUNED = 2  # clusterings that cut a tree where it is best
 _CLIMBED = 6  # of the clusterings
 _SWEEPS = 8
+_NARROW = 32  # columns
 _ROUGH = 0.05  # precision of hyper-parameters on the way, on the log scale
 _ROUND, _TINY = 1e-3, 1e-12  # of the largest variance, and at all: directions with less are not made round
 
@@ -141,9 +142,14 @@ def _trees(model: Model) -> Iterator[Floats]:
     for vectors in (model.vectors, *model.family.views(model.encoded)):
         whole = np.asarray(vectors.todense() if sparse.issparse(vectors) else vectors, dtype=np.float64)
         for view in (whole, _made_round(whole)) if elongated and whole.shape[1] > 1 else (whole,):
-            squares, products = (view**2).sum(axis=1), view @ view.T
-            distances = np.concatenate([squares[i] + squares[i + 1 :] - 2.0 * products[i, i + 1 :] for i in range(model.n)])
-            yield hierarchy.linkage(np.sqrt(np.maximum(distances, 0.0, out=distances), out=distances), "ward")
+            yield hierarchy.linkage(view if view.shape[1] <= _NARROW else _distances(view), "ward")
+
+
+def _distances(x: Floats) -> Floats:
+    """Of all pairs of points, as SciPy has them; by products, which in many columns are quicker."""
+    squares, products = (x**2).sum(axis=1), x @ x.T
+    distances = np.concatenate([squares[i] + squares[i + 1 :] - 2.0 * products[i, i + 1 :] for i in range(len(x))])
+    return np.sqrt(np.maximum(distances, 0.0, out=distances), out=distances)
 
 
 def cut(tree: Floats, n_clusters: int) -> tuple[Ints, Ints]:

@@ -70,8 +70,9 @@ def degrees_of_freedom(x: Floats, labels: Ints) -> float:
     scales = np.array([np.cov(x[labels == k].T).reshape(n_dimensions, n_dimensions) + 1e-6 * np.eye(n_dimensions) for k in large])
     tails, nearest = 10.0, np.zeros(n, dtype=np.int64)
     for _ in range(_ROUNDS):
-        gaps = x[:, None, :] - means
-        distances = np.einsum("nkd,kde,nke->nk", gaps, np.linalg.inv(scales), gaps)
+        distances = np.stack(
+            [((gaps @ inverse) * gaps).sum(axis=1) for inverse, gaps in ((np.linalg.inv(s), x - m) for s, m in zip(scales, means, strict=True))], axis=1
+        )
         log_determinants = np.linalg.slogdet(scales)[1]
         nearest = (-0.5 * log_determinants - 0.5 * (tails + n_dimensions) * np.log1p(distances / tails)).argmax(axis=1)
         own = distances[np.arange(n), nearest]

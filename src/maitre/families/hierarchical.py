@@ -312,7 +312,7 @@ def _wishart(n_dimensions: int, scale: bytes) -> _Wishart:
 def _inverse_factors(s: NormalInverseWishartStatistics, slots: Ints) -> Floats:
     """(K, D, D): the inverses of the Cholesky factors of Λ_n of these slots."""
     factors = np.tril(s.factor[:, :, slots].transpose(2, 0, 1))
-    return np.tril(np.linalg.inv(factors))
+    return np.stack([linalg.lapack.dtrtri(factor, lower=1)[0] for factor in factors])  # np.linalg.inv does not know that they are triangular
 
 
 def shrunk_correlations(x: Any, mean: Floats, root: Floats) -> Floats:
