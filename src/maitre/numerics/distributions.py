@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -149,7 +150,6 @@ class LogUniform:
 
 
 Hyperprior = Gamma | Beta | LogUniform
-_HYPERPRIORS = (Gamma, Beta, LogUniform)  # to ask for these is quicker than to ask for their union
 Hyperparameter = float | Hyperprior
 
 
@@ -181,7 +181,11 @@ class Parametrised:
 
     def hyperpriors(self) -> dict[str, Hyperprior]:
         """The hyper-parameters that are sampled, by name."""
-        return {name: value for name in getattr(self, "__dataclass_fields__", ()) if isinstance(value := getattr(self, name), _HYPERPRIORS)}
+        return self._hyperpriors
+
+    @cached_property
+    def _hyperpriors(self) -> dict[str, Hyperprior]:
+        return {name: value for name, value in self.describe().items() if isinstance(value, Hyperprior)}
 
     def at(self, values: dict[str, Any]) -> Self:
         """The same model with numbers in place of the named hyper-parameters' priors."""

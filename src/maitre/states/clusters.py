@@ -192,9 +192,12 @@ class ClusterState(State):
 
     def log_hyperprior(self) -> float:
         """Σ log p(value) of the hyper-parameters that are sampled."""
-        prior = sum(p.log_density(getattr(self.prior, name)) for name, p in self.model.prior.hyperpriors().items())
-        prior += self.family.log_density_of_arrays(self.arrays)
-        return prior + sum(p.log_density(getattr(self.family, name)) for name, p in self.model.family.hyperpriors().items())
+        of_family = sum(p.log_density(getattr(self.family, name)) for name, p in self.model.family.hyperpriors().items())
+        return self.log_density_of_prior() + of_family + self.family.log_density_of_arrays(self.arrays)
+
+    def log_density_of_prior(self) -> float:
+        """The part of the prior's own."""
+        return float(sum(p.log_density(getattr(self.prior, name)) for name, p in self.model.prior.hyperpriors().items()))
 
     def compute_log_joint(self) -> float:
         """The log joint of partition and data, with the log priors of sampled hyper-parameters, from scratch."""

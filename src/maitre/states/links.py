@@ -225,13 +225,13 @@ class LinksState(HyperparameterState):
 
     def set_prior(self, values: dict[str, float]) -> None:
         """New hyper-parameters of the prior."""
-        before = self.log_prior_of_partition() + self.log_hyperprior()
+        before = self.log_prior_of_partition() + self.log_density_of_prior()
         self.prior = self.prior.at(values)
         if any("." in name for name in values):
             self._weigh(self.candidates)
         else:
             self.candidates.log_weights[self.candidates.start[1:] - 1] = np.log(self.prior.concentration)
-        self.log_joint += self.log_prior_of_partition() + self.log_hyperprior() - before
+        self.log_joint += self.log_prior_of_partition() + self.log_density_of_prior() - before
 
     def set_family(self, values: dict[str, float]) -> None:
         """New hyper-parameters of the family."""

@@ -268,8 +268,8 @@ class MixtureState(HyperparameterState):
 
     def set_prior(self, values: dict[str, float]) -> None:
         """New hyper-parameters of the prior."""
-        before = self.log_prior_of_partition() + self.log_hyperprior()
+        before = self.log_prior_of_partition() + self.log_density_of_prior()
         self.prior = self.prior.at(values)
         self._tabulate()
         self._update_log_join()
-        self.log_joint += self.log_prior_of_partition() + self.log_hyperprior() - before
+        self.log_joint += self.log_prior_of_partition() + self.log_density_of_prior() - before
