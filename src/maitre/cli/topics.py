@@ -6,6 +6,7 @@ import io
 import json
 import textwrap
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ from maitre.data.files import write_table
 from maitre.data.groups import GroupedRows
 from maitre.families.words import Words
 from maitre.model import Model
+from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.distributions import Gamma
 from maitre.numerics.wording import counted
 from maitre.posterior.folder import versions_used
@@ -148,12 +150,17 @@ def write_topics(console: Console, posterior: GroupPosterior, out: Path, took: f
     chain, draw = posterior.best_draw
     counts = posterior.topic_counts(chain, draw)
     order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")
-    frame, mixtures = _topics_table(posterior, counts[order], order), posterior.weights(chain, draw)[:, order]
+    frame = _topics_table(posterior, counts[order], order)
+    del counts
+
+    def mixtures() -> Iterator[Floats]:
+        return (block[:, order] for block in posterior.blocks_of_weights(chain, draw))
+
     summary = _summary(posterior, frame, took)
     text = _as_text(_model_rows(posterior.model, posterior.notes), frame, summary)
     write_table(out / "topics.csv", frame)
-    write_table(out / "documents.csv", _documents_table(posterior.group_names, np.diff(posterior.model.data.starts), mixtures))  # type: ignore[union-attr]
-    _paint(out / "topics.png", posterior, frame, mixtures)
+    write_table(out / "documents.csv", _documents_table(posterior.group_names, np.diff(posterior.model.data.starts), mixtures()))  # type: ignore[union-attr]
+    _paint(out / "topics.png", posterior, frame, mixtures())
     write_text(out / "summary.txt", text)
     write_text(out / "summary.json", json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False))
     _show(console, frame, summary)
@@ -199,27 +206,33 @@ def predicted_documents(posterior: GroupPosterior, file: Path, column: str | Non
     totals = np.asarray(posterior.topic_counts(*posterior.best_draw).sum(axis=1)).ravel()
     mixtures = posterior.transform(corpus.counts)
     documents = np.arange(len(mixtures)) if corpus.documents is None else corpus.documents
-    table = _documents_table(documents, np.asarray(corpus.counts.sum(axis=1)).ravel(), mixtures[:, np.argsort(-totals, kind="stable")])
+    table = _documents_table(documents, np.asarray(corpus.counts.sum(axis=1)).ravel(), [mixtures[:, np.argsort(-totals, kind="stable")]])
     return table.assign(new_topics=mixtures[:, -1].round(4))
 
 
-def _documents_table(documents: Any, lengths: Any, mixtures: Any) -> Any:
-    """Documents with their leading topics, in the numbers of topics.csv."""
+def _documents_table(documents: Any, lengths: Any, mixtures: Iterable[Floats]) -> Any:
+    """Documents with their leading topics, in the numbers of topics.csv; their mixtures of topics come in blocks."""
     import pandas as pd
 
-    n_shown = min(_TOPICS_PER_DOCUMENT, mixtures.shape[1])
-    leading = np.vstack([np.argsort(-some, axis=1, kind="stable")[:, :n_shown] for some in np.array_split(mixtures, 1 + len(mixtures) // 1000)])
-    shares = np.take_along_axis(mixtures, leading, axis=1).round(4)
+    leading, shares = (np.vstack(parts) for parts in zip(*map(_leading, mixtures), strict=True))
     table: dict[str, Any] = {"document": documents, "words": lengths}
-    for place in range(n_shown):
+    for place in range(leading.shape[1]):
         table |= {f"topic_{place + 1}": leading[:, place], f"share_{place + 1}": shares[:, place]}
     return pd.DataFrame(table)
 
 
-def _paint(file: Path, posterior: GroupPosterior, frame: Any, mixtures: Any) -> None:
-    from maitre.reports.topics import paint_topics
+def _leading(mixtures: Floats) -> tuple[Ints, Floats]:
+    """The leading topics of some documents, and their shares."""
+    topics = np.argsort(-mixtures, axis=1, kind="stable")[:, :_TOPICS_PER_DOCUMENT]
+    return topics, np.take_along_axis(mixtures, topics, axis=1).round(4)
 
-    paint_topics(file, list(frame["words"]), frame["prevalence"], mixtures, posterior.n_clusters, posterior.log_joint, posterior.notes.get("name", ""))
+
+def _paint(file: Path, posterior: GroupPosterior, frame: Any, mixtures: Iterable[Floats]) -> None:
+    from maitre.reports.topics import documents_shown, paint_topics
+
+    shown = documents_shown(mixtures, posterior.n_groups)
+    title = posterior.notes.get("name", "")
+    paint_topics(file, list(frame["words"]), frame["prevalence"], shown, posterior.n_groups, posterior.n_clusters, posterior.log_joint, title)
 
 
 def _summary(posterior: GroupPosterior, frame: Any, took: float) -> dict[str, Any]:
