@@ -170,6 +170,7 @@ def test_labels_that_were_not_kept_are_an_error(corpus):
         ([[10**12, 1]], "are these counts"),
         (np.empty((3, 0)), "vocabulary is empty"),
         (np.zeros((3, 4)), "no words in any document"),
+        ([3, 1, 2], "a row per document"),
         (([[1.0], [2.0]], ["a"]), "one group per point"),
     ],
 )
