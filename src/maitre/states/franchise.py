@@ -100,8 +100,8 @@ class FranchiseState(ClusterState):
         return "direct"
 
     def variables(self) -> dict[str, Any]:
-        """Labels, weights in the canonical order of the clusters, and hyper-parameters."""
-        labels = canonical_slots_of(self.labels)
+        """Labels, in few bytes, weights in the canonical order of the clusters, and hyper-parameters."""
+        labels = canonical_slots(self.labels, self.capacity, np.uint16 if self.capacity <= _SHORT + 1 else np.int32)
         own = {"gammas": self.gammas.copy()} if self.model.prior.own else {}  # type: ignore[attr-defined]
         return {"labels": labels, "weights": self.beta[self.slots_in_order()], "rest": self.rest, **own, **super().variables()}
 
