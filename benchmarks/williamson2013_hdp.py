@@ -146,10 +146,12 @@ def approximation(data: Corpus, name: str, seconds: float, method: Callable[[int
     method(2)  # compiles
     began = time.process_time()
     method(2)
-    one = max(1e-3, (time.process_time() - began) / 2)
+    two = time.process_time() - began
+    method(6)
+    one = max(1e-3, (time.process_time() - began - 2.0 * two) / 4.0)  # the rest is setting up
 
     def steps() -> Steps:
-        hdp = method(max(2, int(seconds / one)))
+        hdp = method(max(2, 2 + int((seconds - two) / one)))
         yield lambda: of_posterior(hdp), 0
 
     return follow(data, Trace(name, exact=False), steps(), (seconds,))

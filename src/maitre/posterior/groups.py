@@ -155,7 +155,7 @@ class GroupPosterior(Posterior):
 
     def topics(self, chain: int, draw: int) -> Floats:
         """(K, words): the expected probabilities of words in each topic."""
-        return self._with_rest(chain, draw)[0][:-1]
+        return np.asarray(self._with_rest(chain, draw)[0][:-1])
 
     def top_words(self, chain: int, draw: int, n: int = 10) -> list[Ints]:
         """For each topic, from the largest to the smallest, the numbers of its most frequent words."""
@@ -166,12 +166,12 @@ class GroupPosterior(Posterior):
     def perplexity(self, held_out: Any, seed: int = 0, max_draws: int = 20) -> float:
         """The perplexity of the second half of documents that were held out, given the first half; words' probabilities are averaged over at most `max_draws` draws."""
         counts, max_draws = self._new_documents(held_out), whole_number("max_draws", max_draws, least=1)
-        return perplexity((self._with_rest(*where) for where in self._some(max_draws)), counts, seed)
+        return perplexity((self._with_rest(*where, np.float32) for where in self._some(max_draws)), counts, seed)
 
     def transform(self, documents: Any, chain: int | None = None, draw: int | None = None) -> Floats:
         """(documents, K + 1): the mixture of topics of new documents in one draw, by default the best; last, of topics not seen."""
         best = self.best_draw
-        phi, prior = self._with_rest(best[0] if chain is None else chain, best[1] if draw is None else draw)
+        phi, prior = self._with_rest(best[0] if chain is None else chain, best[1] if draw is None else draw, np.float32)
         counts, topics = self._new_documents(documents), smoothed(phi)
         rows = [slice(counts.indptr[m], counts.indptr[m + 1]) for m in range(counts.shape[0])]
         return np.array([folded_in(topics, prior, counts.indices[row], counts.data[row]) for row in rows], dtype=np.float64)
@@ -218,13 +218,13 @@ class GroupPosterior(Posterior):
         others = (where for where in self._some(whole_number("max_draws", max_draws, least=1)) if where != best)
         return recognised(self.topic_counts(*best), [self.topic_counts(*where) for where in others])
 
-    def _with_rest(self, chain: int, draw: int) -> tuple[Floats, Floats]:
+    def _with_rest(self, chain: int, draw: int, dtype: Any = np.float64) -> tuple[Any, Floats]:
         """Topics and their weights γβ, with one topic more that stands for all that have not been seen."""
         counts, n_words = self.topic_counts(chain, draw), self._n_words()
-        phi = np.zeros((counts.shape[0] + 1, n_words))
-        counts.astype(np.float64).toarray(out=phi[:-1])
+        phi = np.zeros((counts.shape[0] + 1, n_words), dtype=dtype)
+        counts.astype(dtype).toarray(out=phi[:-1])
         phi += self.eta(chain, draw)
-        phi /= phi.sum(axis=1, keepdims=True)
+        phi /= phi.sum(axis=1, keepdims=True, dtype=np.float64)
         return phi, float(self.group_concentration[chain, draw]) * self.shares(chain, draw)
 
     def _some(self, most: int) -> list[tuple[int, int]]:
