@@ -46,12 +46,12 @@ class Split:
 
 @dataclass
 class Trace:
-    """What a system reached, and when: seconds of the processor and of the clock without those of measuring."""
+    """What a system reached, and when: seconds of the processor, and of its own clock, without those of measuring."""
 
     name: str
     exact: bool = True
     cpu: list[float] = field(default_factory=list)
-    wall: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
     perplexity: list[float] = field(default_factory=list)
     neutral: list[float] = field(default_factory=list)
     topics: list[int] = field(default_factory=list)
@@ -80,23 +80,25 @@ class Ledger:
 Topics = tuple[Any, Any]  # φ and a
 
 
-def follow(split: Split, trace: Trace, steps: Iterator[tuple[Callable[[], Topics], int]], at: tuple[float, ...], clock: str = "cpu") -> Trace:
-    """Let a system run and measure it when so many seconds have passed; each step gives its present topics and how many tokens it has visited."""
-    waiting, cpu, wall, visited = list(at), 0.0, 0.0, 0
+def follow(
+    split: Split, trace: Trace, steps: Iterator[tuple[Callable[[], Topics], int]], at: tuple[float, ...], clock: Callable[[], float] = time.process_time
+) -> Trace:
+    """Let a system run and measure it when so many seconds of its clock have passed; each step gives its present topics and how many tokens it has visited."""
+    waiting, cpu, seconds, visited = list(at), 0.0, 0.0, 0
     steps = iter(steps)
     while waiting:
-        began = time.process_time(), time.perf_counter()
+        began = time.process_time(), clock()
         found = next(steps, None)
-        cpu, wall = cpu + time.process_time() - began[0], wall + time.perf_counter() - began[1]
+        cpu, seconds = cpu + time.process_time() - began[0], seconds + clock() - began[1]
         if found is not None:
             visited += found[1]
             last = found[0]
-        if found is None or (cpu if clock == "cpu" else wall) >= waiting[0]:
-            while waiting and (found is None or (cpu if clock == "cpu" else wall) >= waiting[0]):
+        if found is None or seconds >= waiting[0]:
+            while waiting and (found is None or seconds >= waiting[0]):
                 waiting.pop(0)
             phi, a = last()
             trace.cpu.append(cpu)
-            trace.wall.append(wall)
+            trace.seconds.append(seconds)
             trace.perplexity.append(split.completion.perplexity([(phi, a)]))
             trace.neutral.append(split.completion.perplexity([(phi, np.full(len(phi), NEUTRAL))]))
             trace.topics.append(len(phi))

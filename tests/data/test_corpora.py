@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from scipy.io import mmwrite
 
-from maitre.data.corpora import Corpus, read_corpus
+from maitre.data.corpora import Corpus, read_corpus, read_documents
 
 COUNTS = np.array([[2, 0, 1], [0, 3, 0], [0, 0, 0]])
 WORDS = ["ant", "bee", "cow"]
@@ -131,6 +131,12 @@ def test_a_vocabulary_of_another_length_is_an_error(tmp_path):
     (tmp_path / "none.txt").write_text("\n")
     with pytest.raises(ValueError, match="is empty"):
         read_corpus(tmp_path / "a.npz", tmp_path / "none.txt")
+
+
+def test_columns_of_counts_are_found_by_the_names_of_the_words(tmp_path):
+    pd.DataFrame(COUNTS[:, ::-1], columns=WORDS[::-1]).to_csv(tmp_path / "a.csv", index=False)
+    np.testing.assert_array_equal(read_documents(tmp_path / "a.csv", WORDS).counts.toarray(), COUNTS)
+    assert read_corpus(tmp_path / "a.csv").vocabulary == WORDS[::-1]
 
 
 def test_a_table_with_several_texts_asks_which(tmp_path):

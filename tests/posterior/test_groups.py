@@ -11,6 +11,7 @@ from maitre.chains.starts import initial_labels, start, start_of_groups
 from maitre.data.groups import GroupedRows
 from maitre.numerics.rng import stream
 from maitre.posterior.documents import log_estimates
+from maitre.reports.topics import documents_shown
 from maitre.sampling import group_model
 
 
@@ -44,6 +45,20 @@ def test_topics_weights_and_labels_agree(corpus, hdp):
     np.testing.assert_allclose(hdp.topics(chain, draw).sum(axis=1), 1.0)
     np.testing.assert_allclose(hdp.weights(chain, draw).sum(axis=1), 1.0)
     np.testing.assert_allclose(hdp.shares(chain, draw).sum(), 1.0)
+
+
+def test_weights_and_topics_are_expectations_given_the_counts_however_many_groups_are_in_a_block(hdp, monkeypatch):
+    chain, draw = hdp.best_draw
+    shares, gamma, eta = hdp.shares(chain, draw), hdp.group_concentration[chain, draw], hdp.eta(chain, draw)
+    urns = np.pad(hdp.group_counts(chain, draw).toarray(), ((0, 0), (0, 1))) + gamma * shares
+    words = hdp.topic_counts(chain, draw).toarray() + eta
+    np.testing.assert_allclose(hdp.topics(chain, draw), words / words.sum(axis=1, keepdims=True), rtol=1e-12)
+    for size in (1000, 7):
+        monkeypatch.setattr("maitre.posterior.groups._BLOCK", size)
+        np.testing.assert_allclose(hdp.weights(chain, draw), urns / urns.sum(axis=1, keepdims=True), rtol=1e-12)
+        np.testing.assert_array_equal(documents_shown(hdp.blocks_of_weights(chain, draw), 60), hdp.weights(chain, draw))
+    monkeypatch.setattr("maitre.reports.topics.MAX_DOCUMENTS", 3)
+    np.testing.assert_array_equal(documents_shown(hdp.blocks_of_weights(chain, draw), 60), hdp.weights(chain, draw)[[0, 29, 59]])
 
 
 def test_the_two_kinds_of_documents_are_found(corpus, hdp):
@@ -155,6 +170,7 @@ def test_labels_that_were_not_kept_are_an_error(corpus):
         ([[10**12, 1]], "are these counts"),
         (np.empty((3, 0)), "vocabulary is empty"),
         (np.zeros((3, 4)), "no words in any document"),
+        ([3, 1, 2], "a row per document"),
         (([[1.0], [2.0]], ["a"]), "one group per point"),
     ],
 )

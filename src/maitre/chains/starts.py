@@ -20,7 +20,7 @@ from maitre.numerics.draw import draw_below, fill_below, shuffle
 from maitre.numerics.rng import RngState
 from maitre.optimize.ascent import ascend_hyperparameters
 from maitre.optimize.pipeline import search_labels
-from maitre.partitions.labels import canonical
+from maitre.partitions.labels import canonical, renumber
 from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states import state_for
@@ -110,9 +110,10 @@ def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
     if name == "singletons":
         return np.arange(model.n)
     if name == "random":
-        labels = np.empty(model.n, dtype=np.int64)
+        labels = np.empty(model.n, dtype=np.int32)
         fill_below(labels, n_clusters, rng)
-        return canonical(labels)
+        renumber(labels, n_clusters)
+        return labels  # type: ignore[return-value]
     start_from = _k_means(model, n_clusters, rng)
     return start_from if name == "kmeans" else _variational(model, start_from, n_clusters, rng)
 

@@ -11,7 +11,7 @@ import typer
 
 from maitre.chains.output import Patient
 from maitre.cli import options
-from maitre.cli.topics import predicted_documents
+from maitre.cli.topic_answers import predicted_documents
 from maitre.data.files import read_noted, write_table
 from maitre.data.rows import Rows, as_data
 from maitre.numerics.wording import counted

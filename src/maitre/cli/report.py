@@ -10,7 +10,6 @@ import typer
 from maitre.cli import options
 from maitre.cli.show import say, terminal
 from maitre.data.files import read_table
-from maitre.reports.html import report
 from maitre.sampling import load
 
 
@@ -22,6 +21,8 @@ def report_run(
     quiet: options.Quiet = False,
 ) -> None:
     """Write a report of a run: one HTML file that opens offline, with the verdict on the chains, the clusters, their points and profiles, linked."""
+    from maitre.reports.html import report  # which imports a library of pictures
+
     target = folder / "report.html" if out is None else out
     report(load(folder, None if data is None else read_table(data)), target, title)
     say(terminal(quiet), f"Written: {target}")

@@ -12,7 +12,7 @@ from maitre.cli import options
 from maitre.cli.job import Source, write_answers
 from maitre.cli.model import model_rows
 from maitre.cli.show import say, show_model, terminal
-from maitre.cli.topics import write_groups
+from maitre.cli.topic_answers import write_groups
 from maitre.data.files import read_table
 from maitre.posterior.groups import GroupPosterior
 from maitre.sampling import resume

@@ -319,6 +319,8 @@ def _of_table(path: Path, words: list[str] | None, column: str | None) -> Corpus
     names = [str(name) for name in frame.columns]
     texts = [name for name, dtype in zip(names, frame.dtypes, strict=True) if dtype.kind not in "biufcmM"]
     if column is None and not texts:
+        if words is not None and sorted(words) == sorted(names):
+            frame = frame.iloc[:, [names.index(word) for word in words]]
         return Corpus(counted_words(frame.to_numpy()), words or names)
     if column is None and len(texts) > 1:
         raise ValueError(f"'{path}' has several columns of text ({', '.join(texts[:10])}): say which with --column")

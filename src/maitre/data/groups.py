@@ -148,6 +148,8 @@ def as_groups(groups: Any) -> GroupedRows:
 def counted_words(counts: Any) -> Any:
     """A sparse matrix of whole numbers, words sorted within documents, or a `ValueError` that says where it is none."""
     try:
+        if np.ndim(counts) == 1:
+            raise ValueError
         matrix = sparse.csr_matrix(counts, copy=True)
     except (TypeError, ValueError):
         raise ValueError(

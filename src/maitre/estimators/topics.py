@@ -40,7 +40,7 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     Attributes
     ----------
-    components_ : (topics, words): how often each word is in each topic, plus η.
+    components_ : (topics, words): how often each word is in each topic, plus η; in single precision.
     topic_weights_ : (topics,): the share of each topic among all words.
     n_topics_ : how many topics there are.
     posterior_ : all draws, a `maitre.GroupPosterior`.
@@ -86,11 +86,13 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         goes_on = before is not None and before.model.data.fingerprint() == rows.fingerprint()
         self.posterior_ = self._continued(before) if before is not None and goes_on else self._sampled(rows)
         chain, draw = self.posterior_.best_draw
-        found = self.posterior_.topic_counts(chain, draw).toarray()
-        self._order = np.argsort(-found.sum(axis=1), kind="stable")
-        self.components_ = found[self._order] + self.posterior_.eta(chain, draw)
-        self.topic_weights_ = found.sum(axis=1)[self._order] / found.sum()
-        self.n_topics_ = len(found)
+        found = self.posterior_.topic_counts(chain, draw)
+        sizes = np.asarray(found.sum(axis=1)).ravel()
+        self._order = np.argsort(-sizes, kind="stable")
+        self.components_ = found[self._order].astype(np.float32).toarray()
+        self.components_ += self.posterior_.eta(chain, draw)
+        self.topic_weights_ = sizes[self._order] / sizes.sum()
+        self.n_topics_ = len(sizes)
         return self
 
     def _sampled(self, rows: GroupedRows) -> GroupPosterior:
@@ -137,8 +139,7 @@ class HDPTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def top_words(self, n: int = 10, names: Any = None) -> list[list[Any]]:
         """The most frequent words of every topic: by number, or by name where `names` has them (such as `CountVectorizer.get_feature_names_out()`)."""
         check_is_fitted(self)
-        order = np.argsort(-self.components_, axis=1, kind="stable")[:, :n]
-        return [[int(w) if names is None else names[w] for w in row] for row in order]
+        return [[int(w) if names is None else names[w] for w in np.argsort(-topic, kind="stable")[:n]] for topic in self.components_]
 
     @property
     def _n_features_out(self) -> int:

@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg
 from scipy.special import gammaln, multigammaln
 
 from maitre.data.blocks import Blocks
@@ -232,9 +232,11 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
 
     def log_density_of_seen(self, s: Any, k: int, x: Floats, seen: Any) -> Floats:
         """Student t with ν_n − D + 1 degrees of freedom, centre m_n and scale (κ_n + 1)/(κ_n (ν_n − D + 1)) Λ_n, restricted to what is observed."""
+        from scipy.stats import multivariate_t  # a package that takes long to import
+
         kappa, freedom = s.kappa + s.n[k], s.nu + s.n[k] - s.x.shape[1] + 1.0
         scale = (kappa + 1.0) / (kappa * freedom) * posterior_scale_of_seen(s, k, seen)
-        return np.asarray(stats.multivariate_t(s.center[seen, k], scale, df=freedom).logpdf(x))
+        return np.asarray(multivariate_t(s.center[seen, k], scale, df=freedom).logpdf(x))
 
 
 def posterior_scale_of_seen(s: Any, k: int, seen: Any) -> Floats:

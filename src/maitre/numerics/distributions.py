@@ -210,14 +210,14 @@ class Parametrised:
 
 
 def short_text(value: Any) -> str:
-    """A value for people to read: four digits, and the first three of a long list.
+    """A value for people to read: four digits of what is no whole number, and the first three of a long list.
 
-    >>> short_text([1.0, 2.0, 3.0, 4.0])
-    '[1, 2, 3, …]'
+    >>> short_text([1.0, 2.0, 61188, 4.0])
+    '[1, 2, 61188, …]'
     """
     if isinstance(value, Parametrised):
         return value.in_one_line()
     if isinstance(value, (list, tuple, np.ndarray)):
         parts = [short_text(part) for part in list(value)[:3]]
         return f"[{', '.join(parts)}{', …' if len(value) > 3 else ''}]"
-    return f"{value:.4g}" if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else str(value)
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)

@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import JIT_OPTIONS, compiled, compiled_form_of
 from maitre.numerics.elementary import fast_exp, is_finite
 from maitre.numerics.rng import RngState, next_bits, uniform
@@ -185,11 +185,11 @@ def _shuffle(order: Ints, rng: Any) -> None:
 
 
 @compiled
-def _fill_below(out: Ints, n: int, rng: Any) -> None:
+def _fill_below(out: Any, n: int, rng: Any) -> None:
     for i in range(len(out)):
         out[i] = _draw_below(n, rng)
 
 
-def fill_below(out: Ints, n: int, rng: Any) -> None:
+def fill_below(out: Ints | Slots, n: int, rng: Any) -> None:
     """Whole numbers uniform on 0, …, n − 1, in place."""
     _fill_below(out, n, rng)

@@ -76,7 +76,7 @@ def damaged(path: Path, reason: str) -> ValueError:
     return ValueError(f"the run in {str(path)!r} is damaged ({reason}): restore the folder from a copy, or sample again")
 
 
-def sha256(content: bytes) -> str:
+def sha256(content: bytes | memoryview) -> str:
     """The hash of some bytes."""
     return hashlib.sha256(content).hexdigest()
 
@@ -90,7 +90,7 @@ def sha256_of(file: Path) -> str:
     return digest.hexdigest()
 
 
-def replace_file(file: Path, content: bytes) -> None:
+def replace_file(file: Path, content: bytes | memoryview) -> None:
     """Write a file in one step: a reader sees the old content or the new, never a half."""
     unfinished = file.with_name(f".{file.name}.unfinished")
     with unfinished.open("wb") as target:
@@ -100,12 +100,12 @@ def replace_file(file: Path, content: bytes) -> None:
     os.replace(unfinished, file)
 
 
-def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
+def checkpoint_bytes(checkpoint: Checkpoint) -> memoryview:
     """A checkpoint as a .npz file."""
     memory = np.frombuffer(json.dumps(checkpoint.memory, default=_plain).encode(), dtype=np.uint8)
     content = io.BytesIO()
     np.savez(content, iteration=checkpoint.iteration, memory=memory, **{f"value.{name}": value for name, value in checkpoint.values.items()})
-    return content.getvalue()
+    return content.getbuffer()
 
 
 def _plain(value: Any) -> Any:

@@ -32,7 +32,10 @@ def folded_in(phi: Singles, prior: Floats, words: Any, counts: Any) -> Singles:
 
 def smoothed(phi: Floats) -> Singles:
     """Topics in which every word has a chance."""
-    return ((1.0 - _SMOOTHING) * phi + _SMOOTHING / phi.shape[1]).astype(np.float32)
+    topics = phi.astype(np.float32)
+    topics *= 1.0 - _SMOOTHING
+    topics += _SMOOTHING / phi.shape[1]
+    return topics
 
 
 class Completion:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from maitre.numerics.arrays import Floats
 
@@ -22,6 +21,8 @@ def _split(trace: npt.ArrayLike) -> Floats:
 
 def _normalised(values: Floats) -> Floats:
     """Ranks over all chains, ties averaged, as quantiles of a normal distribution: Φ⁻¹((rank − 3/8) / (S + 1/4))."""
+    from scipy.stats import rankdata  # of a package that takes long to import
+
     ranks = rankdata(values, method="average", axis=None).reshape(values.shape)
     return np.asarray(ndtri((ranks - 0.375) / (values.size + 0.25)))
 

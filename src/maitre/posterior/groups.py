@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -24,6 +25,7 @@ from maitre.states.base import State
 from maitre.states.franchise import FranchiseState
 
 _MOST_PAIRS = 50_000_000
+_BLOCK = 1000  # groups
 
 
 @dataclass(repr=False)
@@ -112,13 +114,18 @@ class GroupPosterior(Posterior):
 
     def weights(self, chain: int, draw: int) -> Floats:
         """(groups, K + 1): the expected share of each cluster in each group and, last, of clusters not seen."""
-        shares, gammas = self.shares(chain, draw), self.group_concentrations(chain, draw)
-        counts = self.group_counts(chain, draw)
-        weights = sparse.csr_matrix((counts.data.astype(np.float64), counts.indices, counts.indptr), (self.n_groups, len(shares))).toarray()
-        for row, gamma in zip(weights, gammas, strict=True):  # one after the other: a table of all groups is large
-            row += gamma * shares
-            row /= row.sum()
-        return np.asarray(weights)
+        table = np.empty((self.n_groups, int(self.n_clusters[chain, draw]) + 1))
+        for number, block in enumerate(self.blocks_of_weights(chain, draw)):
+            table[number * _BLOCK :][: len(block)] = block
+        return table
+
+    def blocks_of_weights(self, chain: int, draw: int) -> Iterator[Floats]:
+        """`weights` of some groups after the other: a table of all of them is large."""
+        shares, gammas, counts = self.shares(chain, draw), self.group_concentrations(chain, draw), self.group_counts(chain, draw)
+        for begin in range(0, self.n_groups, _BLOCK):
+            weights = gammas[begin : begin + _BLOCK, None] * shares
+            weights[:, :-1] += counts[begin : begin + _BLOCK].toarray()
+            yield weights / weights.sum(axis=1, keepdims=True)
 
     def _cells(self, name: str, chain: int, draw: int, shape: tuple[int, int], width: int) -> sparse.csr_matrix:
         cells, counts = np.asarray(self.draws[f"{name}_cells"][chain, draw]), np.asarray(self.draws[f"{name}_counts"][chain, draw])
@@ -148,8 +155,7 @@ class GroupPosterior(Posterior):
 
     def topics(self, chain: int, draw: int) -> Floats:
         """(K, words): the expected probabilities of words in each topic."""
-        counts, eta = self.topic_counts(chain, draw).toarray(), self.eta(chain, draw)
-        return np.asarray((counts + eta) / (counts.sum(axis=1, keepdims=True) + eta * self._n_words()))
+        return np.asarray(self._with_rest(chain, draw)[0][:-1])
 
     def top_words(self, chain: int, draw: int, n: int = 10) -> list[Ints]:
         """For each topic, from the largest to the smallest, the numbers of its most frequent words."""
@@ -160,12 +166,12 @@ class GroupPosterior(Posterior):
     def perplexity(self, held_out: Any, seed: int = 0, max_draws: int = 20) -> float:
         """The perplexity of the second half of documents that were held out, given the first half; words' probabilities are averaged over at most `max_draws` draws."""
         counts, max_draws = self._new_documents(held_out), whole_number("max_draws", max_draws, least=1)
-        return perplexity((self._with_rest(*where) for where in self._some(max_draws)), counts, seed)
+        return perplexity((self._with_rest(*where, np.float32) for where in self._some(max_draws)), counts, seed)
 
     def transform(self, documents: Any, chain: int | None = None, draw: int | None = None) -> Floats:
         """(documents, K + 1): the mixture of topics of new documents in one draw, by default the best; last, of topics not seen."""
         best = self.best_draw
-        phi, prior = self._with_rest(best[0] if chain is None else chain, best[1] if draw is None else draw)
+        phi, prior = self._with_rest(best[0] if chain is None else chain, best[1] if draw is None else draw, np.float32)
         counts, topics = self._new_documents(documents), smoothed(phi)
         rows = [slice(counts.indptr[m], counts.indptr[m + 1]) for m in range(counts.shape[0])]
         return np.array([folded_in(topics, prior, counts.indices[row], counts.data[row]) for row in rows], dtype=np.float64)
@@ -212,10 +218,13 @@ class GroupPosterior(Posterior):
         others = (where for where in self._some(whole_number("max_draws", max_draws, least=1)) if where != best)
         return recognised(self.topic_counts(*best), [self.topic_counts(*where) for where in others])
 
-    def _with_rest(self, chain: int, draw: int) -> tuple[Floats, Floats]:
+    def _with_rest(self, chain: int, draw: int, dtype: Any = np.float64) -> tuple[Any, Floats]:
         """Topics and their weights γβ, with one topic more that stands for all that have not been seen."""
-        n_words = self._n_words()
-        phi = np.vstack([self.topics(chain, draw), np.full(n_words, 1.0 / n_words)])
+        counts, n_words = self.topic_counts(chain, draw), self._n_words()
+        phi = np.zeros((counts.shape[0] + 1, n_words), dtype=dtype)
+        counts.astype(dtype).toarray(out=phi[:-1])
+        phi += self.eta(chain, draw)
+        phi /= phi.sum(axis=1, keepdims=True, dtype=np.float64)
         return phi, float(self.group_concentration[chain, draw]) * self.shares(chain, draw)
 
     def _some(self, most: int) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,17 +22,35 @@ MAX_TOPICS = 15
 MAX_DOCUMENTS = 1500
 
 
-def paint_topics(path: str | os.PathLike[str], words: Sequence[str], prevalence: Any, mixtures: Any, n_topics: Any, log_joint: Any, title: str = "") -> None:
+def documents_shown(mixtures: Iterable[Floats], n_documents: int) -> Floats:
+    """The mixtures of the documents, evenly spread, that the picture shows, out of those of all, which come in blocks."""
+    shown, begin, found = spread(n_documents, MAX_DOCUMENTS), 0, []
+    for block in mixtures:
+        found.append(block[shown[(shown >= begin) & (shown < begin + len(block))] - begin])
+        begin += len(block)
+    return np.vstack(found)
+
+
+def paint_topics(
+    path: str | os.PathLike[str],
+    words: Sequence[str],
+    prevalence: Any,
+    mixtures: Floats,
+    n_documents: int,
+    n_topics: Any,
+    log_joint: Any,
+    title: str = "",
+) -> None:
     """Write a PNG. `words` has the leading words of each topic as one line, `prevalence` their shares of all words; topics stand from the most to the least prevalent.
 
-    `mixtures` (documents × topics) has the share of each topic in each document; `n_topics` and `log_joint` are (chains, draws).
+    `mixtures` (documents × topics) has the share of each topic in the documents shown, out of `n_documents`; `n_topics` and `log_joint` are (chains, draws).
     """
     prevalence = np.asarray(prevalence, dtype=np.float64)
     figure = Figure(figsize=(16.5, 7.0), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white")
     FigureCanvasAgg(figure)
     columns: Any = figure.subfigures(1, 3, width_ratios=[2.3, 1.3, 1.3])
     _paint_words(columns[0].subplots(), words, prevalence)
-    _paint_documents(columns[1].subplots(), np.asarray(mixtures))
+    _paint_documents(columns[1].subplots(), mixtures, n_documents)
     upper, lower = columns[2].subplots(2)
     _paint_numbers(upper, np.atleast_2d(n_topics))
     paint_traces(lower, np.atleast_2d(np.asarray(log_joint, dtype=np.float64)))
@@ -59,15 +77,14 @@ def _paint_words(axes: Axes, words: Sequence[str], prevalence: Floats) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _paint_documents(axes: Axes, mixtures: Floats) -> None:
+def _paint_documents(axes: Axes, some: Floats, n_documents: int) -> None:
     """Documents (rows, sorted by their main topic) and the shares of the first topics in them."""
-    some = mixtures[spread(len(mixtures), MAX_DOCUMENTS)]
     shown = min(MAX_TOPICS, some.shape[1])
     order = np.lexsort((-some.max(axis=1), np.argmax(some, axis=1)))
     image = axes.imshow(
         some[order, :shown], cmap="Blues", vmin=0.0, vmax=max(0.3, float(np.quantile(some[:, :shown], 0.99))), aspect="auto", interpolation="nearest"
     )
-    prepare(axes, f"{counted(len(mixtures), 'document')}, by main topic", f"topics 0 to {shown - 1}")
+    prepare(axes, f"{counted(n_documents, 'document')}, by main topic", f"topics 0 to {shown - 1}")
     axes.set_xticks(np.arange(shown), [str(k) for k in range(shown)])
     axes.set_yticks([])
     bar = axes.figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.9, aspect=40, pad=0.02)

@@ -32,6 +32,11 @@ _SPARE_SLOTS = 8
 _SHORT = np.iinfo(np.uint16).max
 
 
+def _room_for(n_clusters: int) -> int:
+    """Slots for so many clusters and some more."""
+    return -(-(n_clusters + n_clusters // 16 + _SPARE_SLOTS) // STRIDE) * STRIDE
+
+
 class FranchiseState(ClusterState):
     """Labels of points in groups, and the weights of their clusters in the common measure."""
 
@@ -95,8 +100,8 @@ class FranchiseState(ClusterState):
         return "direct"
 
     def variables(self) -> dict[str, Any]:
-        """Labels, weights in the canonical order of the clusters, and hyper-parameters."""
-        labels = canonical_slots_of(self.labels)
+        """Labels, in few bytes, weights in the canonical order of the clusters, and hyper-parameters."""
+        labels = canonical_slots(self.labels, self.capacity, np.uint16 if self.capacity <= _SHORT + 1 else np.int32)
         own = {"gammas": self.gammas.copy()} if self.model.prior.own else {}  # type: ignore[attr-defined]
         return {"labels": labels, "weights": self.beta[self.slots_in_order()], "rest": self.rest, **own, **super().variables()}
 
@@ -183,7 +188,7 @@ class FranchiseState(ClusterState):
     def _build(self, weights: Floats, sizes: Ints | None = None) -> None:
         """Slots for the labels, which are canonical, and room for some more."""
         n_clusters = len(weights)
-        self._empty_slots(-(-(n_clusters + n_clusters // 16 + _SPARE_SLOTS) // STRIDE) * STRIDE)
+        self._empty_slots(_room_for(n_clusters))
         self.beta: Floats = np.zeros(self.capacity)
         self.beta[:n_clusters] = weights
         self.sizes: Ints = self._count() if sizes is None else np.pad(sizes, (0, self.capacity - len(sizes)))
@@ -243,7 +248,7 @@ class FranchiseState(ClusterState):
 
     def make_room(self) -> None:
         """More slots; none changes its number."""
-        self._empty_slots(-(-(self.capacity + self.capacity // 4 + _SPARE_SLOTS) // STRIDE) * STRIDE)
+        self._empty_slots(_room_for(self.capacity))
         more = self.capacity - len(self.beta)
         self.beta, self.sizes = np.append(self.beta, np.zeros(more)), np.append(self.sizes, np.zeros(more, dtype=np.int64))
         self._fill()
