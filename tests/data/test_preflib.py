@@ -38,6 +38,10 @@ BAD = [
     ("a.soi", None, "3: 1,2\n", "a.soi, line 1: .* no PrefLib file"),
     ("a.soi", None, HEAD, "a.soi has no rankings"),
     ("a.soi", None, "# NUMBER ALTERNATIVES: 1\n3: 1\n", "a.soi has 1 item; rankings need at least 2"),
+    ("a.toc", None, HEAD + "3: {1,2\n", "a.toc, line 5: '{1,2': braces go around items that are tied"),
+    ("a.csv", "orderings", "2,3,1\n1,3,2\n", "a.csv, line 1: 2, 3, 1: the first row is a heading"),
+    ("a.csv", "orderings", "x,y\ny,x\n", "a.csv, line 1: x, y: the first row is a heading"),
+    ("a.csv", "ranks", "2,1\n1,2\n", "a.csv, line 1: 2, 1: the first row is a heading"),
     ("a.csv", None, "x,y\n1,2\n", "say which with --format"),
     ("a.csv", "orderings", "p1,p2,p3\n1,,2\n", "a.csv, line 2: place 2 is empty, and later places are not: is this a table of rank vectors"),
     ("a.csv", "orderings", "p1,p2,p3\nx,y,z\nx,x,\n", "a.csv, line 3: 'x' is ranked twice"),
@@ -65,6 +69,25 @@ BAD = [
 def test_what_is_wrong_is_said(tmp_path, name, form, text, message):
     with pytest.raises(ValueError, match=message):
         read_rankings(written(tmp_path, name, text), form)
+
+
+KNOWN = ["Cy", "Ann", "Bob"]
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "text"),
+    [
+        ("a.soi.gz", None, HEAD + "1: 2,1\n2: 3\n"),
+        ("a.csv", "orderings", "p1,p2\nBob,Ann\nCy,\nCy,\n"),
+        ("a.csv", "ranks", "Ann,Bob,Cy\n2,1,\n,,1\n,,1\n"),
+        ("a.csv", "long", "voter,rank,item\n1,1,Bob\n1,2,Ann\n2,1,Cy\n3,1,Cy\n"),
+    ],
+)
+def test_items_that_are_known_keep_their_numbers(tmp_path, name, form, text):
+    rankings = read_rankings(written(tmp_path, name, text), form, known=KNOWN)
+    assert (rankings.lists(), rankings.item_names) == ([[2, 1], [0], [0]], KNOWN)
+    with pytest.raises(ValueError, match=r"a.*, line \d: '(Bob|Ann)' is not one of the 2 items"):
+        read_rankings(tmp_path / name, form, known=["Cy", "Dee"])
 
 
 def test_tables_in_three_forms(tmp_path):

@@ -26,7 +26,7 @@ def lists(n=40):
 
 
 @pytest.mark.parametrize("family", ["GeneralizedMallows", "PlackettLuce"])
-def test_estimator(family):
+def test_estimator(tmp_path, family):
     data = lists(60)
     fitted = mt.RankingMixture(family, draws=10, burn_in=60, thin=2, random_state=0).fit(data)
     assert len(fitted.labels_) == 60
@@ -42,6 +42,8 @@ def test_estimator(family):
     firsts = np.exp(fitted.log_density([[name] for name in NAMES]))
     assert firsts.sum() == pytest.approx(1.0, abs=1e-6)  # a law over rankings of one length
     drawn = fitted.sample(200, length=1)
+    (tmp_path / "new.soi").write_text("".join(f"# ALTERNATIVE NAME {i + 1}: {name}\n" for i, name in enumerate(["gin", "cider", "beer", "ale"])) + "2: 4,1\n")
+    np.testing.assert_allclose(fitted.log_density(str(tmp_path / "new.soi")), fitted.log_density([["ale", "gin"]] * 2))
     assert np.mean([row[0] in ("ale", "gin") for row in drawn]) == pytest.approx(firsts[0] + firsts[3], abs=0.12)
 
 
@@ -64,6 +66,18 @@ def test_command(tmp_path, capsys):
     resumed = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert (resumed["settings"]["draws"], resumed["choice"]) == (5, summary["choice"])
     assert summary["choice"] in " ".join((tmp_path / "out" / "summary.txt").read_text().split())
+    new = tmp_path / "new.csv"
+    new.write_text("1st,2nd\ngin,ale\nale,\n")
+    capsys.readouterr()
+    run(["predict", str(tmp_path / "out"), str(new), "--format", "orderings"])
+    rows = [line.split(",") for line in capsys.readouterr().out.splitlines()]
+    density = mt.load(tmp_path / "out").log_density([["gin", "ale"], ["ale"]])
+    assert rows[0] == ["row", "cluster", "probability", "new_cluster", "log_density"]
+    np.testing.assert_allclose([float(row[-1]) for row in rows[1:]], density, atol=1e-4)
+    new.write_text("1st,2nd\nale,gin\nrum,ale\n")
+    with pytest.raises(SystemExit):
+        run(["predict", str(tmp_path / "out"), str(new), "--format", "orderings"])
+    assert "new.csv, line 3: 'rum' is not one of the 4 items" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run(["rankings", str(file), "--out", str(tmp_path / "other")])
     assert "say which with --format" in capsys.readouterr().err

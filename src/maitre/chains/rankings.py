@@ -20,7 +20,7 @@ from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.priors.pitman_yor import PitmanYor
 
 _DRAWS = 50
-_VISITS, _LEAST, _MOST = 20_000_000, 100, 800  # to voters; iterations
+_VISITS, _LEAST, _MOST = 30_000_000, 100, 800  # to voters; iterations
 _MANY_VOTERS, _CLUSTERS_AT_FIRST = 2000, 200
 _VOTERS = 12_000  # by whom families are compared
 _SEED = 0  # the choice depends on the data alone

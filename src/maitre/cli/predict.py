@@ -13,10 +13,12 @@ from maitre.chains.output import Patient
 from maitre.cli import options
 from maitre.cli.topic_answers import predicted_documents
 from maitre.data.files import read_noted, write_table
+from maitre.data.preflib import read_rankings
 from maitre.data.rows import Rows, as_data
 from maitre.numerics.wording import counted
 from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.posterior import Posterior
+from maitre.posterior.rankings import RankingPosterior
 from maitre.sampling import load
 
 
@@ -31,15 +33,20 @@ def predict_file(
     decimal: options.Decimal = None,
     data: Annotated[Path | None, typer.Option(metavar="FILE", help="The data of the run, if its folder has no copy of them.")] = None,
     column: Annotated[str | None, typer.Option(metavar="NAME", help="Of topics: the column of a table that holds texts.")] = None,
+    form: Annotated[str | None, typer.Option("--format", metavar="NAME", help="Of rankings in a table: orderings, ranks or long.")] = None,
+    ties: Annotated[str, typer.Option(metavar="NAME", help="Of ties in PrefLib files: refuse, or random (broken at random).")] = "refuse",
 ) -> None:
-    """Say to which of the clusters of a run new rows belong; of topics, which ones new documents have.
+    """Say to which of the clusters of a run new rows, or rankings, belong; of topics, which ones new documents have.
 
     For every row: the most probable cluster, numbered as in labels.csv, its probability, the probability of a cluster that was not seen, and the log density of the row.
+    Rankings (FILE as for 'maitre rankings') are of the items of the run.
     For every document (FILE as for 'maitre topics'): its length, and the shares of its leading topics, numbered as in topics.csv.
     """
     posterior = load(folder, None if data is None else read_noted(data).table)
     if isinstance(posterior, GroupPosterior):
         return _write(predicted_documents(posterior, file, column), out, "document")
+    if isinstance(posterior, RankingPosterior):
+        return _write(predicted(posterior, read_rankings(file, form, ties, known=posterior.rankings.item_names)), out, "ranking")
     reading = read_noted(file, *options.signs(separator, decimal))
     rows = as_data(reading.table)
     answer = predicted(posterior, _chosen(posterior, rows))

@@ -23,22 +23,24 @@ _NAME = re.compile(r"#\s*ALTERNATIVE NAME\s+(\d+)\s*:\s*(.*)", re.IGNORECASE)
 _ITEMS = re.compile(r"#\s*NUMBER ALTERNATIVES\s*:\s*(\d+)", re.IGNORECASE)
 _PLACE = re.compile(r"\d|first|second|third|fourth|fifth|place|rank|choice|best", re.IGNORECASE)
 _ONLY_A_PLACE = re.compile(r"(place|rank|choice|position)[ _-]?\d+|\d+(st|nd|rd|th)|(first|second|third|fourth|fifth)( (place|choice))?", re.IGNORECASE)
+_TIED = re.compile(r"([^{}]|\{[^{}]*\})*")
 _LEFT_OUT = ("", "0", "na", "nan", "-", "none")
 TIES = ("refuse", "random")
 
 
-def read_preflib(path: Path, ties: str = "refuse", seed: int = 0) -> Rankings:
-    """Rankings from a PrefLib file, plain or .gz; items keep the file's names. Ties ({a,b}) are refused, or broken at random."""
+def read_preflib(path: Path, ties: str = "refuse", seed: int = 0, known: Sequence[str] | None = None) -> Rankings:
+    """Rankings from a PrefLib file, plain or .gz; items keep the file's names, or are found among those that are known. Ties ({a,b}) are refused, or broken at random."""
     one_of("ties", ties, TIES)
     rng = np.random.default_rng(seed)
     names: dict[int, str] = {}
+    named_in: dict[int, int] = {}
     n_items, rankings, counts = 0, [], []
     for number, line in _lines(path):
         where, text = f"{path.name}, line {number}", line.strip()
         if text.startswith("#"):
             name, count = _NAME.match(text), _ITEMS.match(text)
             if name:
-                names[int(name[1])] = name[2].strip() or name[1]
+                names[int(name[1])], named_in[int(name[1])] = name[2].strip() or name[1], number
             if count:
                 n_items = int(count[1])
             continue
@@ -60,16 +62,19 @@ def read_preflib(path: Path, ties: str = "refuse", seed: int = 0) -> Rankings:
         raise ValueError(f"{path.name} has no rankings")
     if n_items < 2:
         raise ValueError(f"{path.name} has {n_items} item; rankings need at least 2")
-    return Rankings.of_positions(rankings, n_items, _named(path, names, n_items), counts)
+    lines = [named_in.get(item, 1) for item in range(1, n_items + 1)]
+    return _of_items(path, rankings, _named(names, n_items), known, lines, counts)
 
 
-def _named(path: Path, names: dict[int, str], n_items: int) -> list[str]:
+def _named(names: dict[int, str], n_items: int) -> list[str]:
     found = [names.get(item, str(item)) for item in range(1, n_items + 1)]
     return found if len(set(found)) == n_items else [f"{item} {name}" for item, name in enumerate(found, 1)]
 
 
 def _unbound(where: str, count: int, ranking: str, ties: str, rng: Any) -> Iterator[tuple[int, list[str]]]:
     """Rankings without ties; broken at random, every voter's own way."""
+    if not _TIED.fullmatch(ranking):
+        raise ValueError(f"{where}: {_cut(ranking.strip())!r}: braces go around items that are tied, as in '3,{{1,2}}'")
     groups = [[item.strip() for item in part.strip("{}").split(",") if item.strip()] for part in re.findall(r"\{[^}]*\}|[^,{}]+", ranking) if part.strip()]
     if not groups or not any(groups):
         raise ValueError(f"{where}: an empty ranking: leave the line out")
@@ -85,7 +90,7 @@ def _unbound(where: str, count: int, ranking: str, ties: str, rng: Any) -> Itera
         yield 1, [group[i] for group in groups for i in rng.permutation(len(group))]
 
 
-def read_orderings(path: Path, names: Sequence[str] | None = None) -> Rankings:
+def read_orderings(path: Path, known: Sequence[str] | None = None) -> Rankings:
     """A table with a row for each voter, whose columns are places: the item in the first place, in the second, …; empty, 0 or NA after the last. The first row is a heading."""
     rows = _table(path)
     heading, lists, numbers = next(rows)[1], [], []
@@ -108,10 +113,11 @@ def read_orderings(path: Path, names: Sequence[str] | None = None) -> Rankings:
             f"{path.name}, line {numbers[0]}: {', '.join(lists[0])} are places as well as items, and the columns are called {_cut(', '.join(heading))}: is this a table of"
             " rank vectors? Then say so (--format ranks); if not, call the columns 1, 2, …"
         )
-    return _of_lists(path, lists, numbers, names, len(heading))
+    _no_ranking(path, heading, {item for row in lists for item in row})
+    return _of_lists(path, lists, numbers, known, len(heading))
 
 
-def read_ranks(path: Path) -> Rankings:
+def read_ranks(path: Path, known: Sequence[str] | None = None) -> Rankings:
     """A table with a row for each voter, whose columns are items, named in the first row: the place of each, 1 the best; empty, 0 or NA for an item not ranked."""
     rows = _table(path)
     names = [name.strip() for name in next(rows)[1]]
@@ -124,6 +130,8 @@ def read_ranks(path: Path) -> Rankings:
             f"{path.name}, line 1: the columns are called {_cut(', '.join(names))}, like places: is this a table of orderings? Then say so (--format orderings); if"
             " not, call the columns as the items"
         )
+    if all(_is_place(name) for name in names):
+        _no_ranking(path, names, set(names))
     rankings = []
     for number, row in rows:
         where = f"{path.name}, line {number}"
@@ -141,10 +149,10 @@ def read_ranks(path: Path) -> Rankings:
         rankings.append(order)
     if not rankings:
         raise ValueError(f"{path.name} has no rankings")
-    return Rankings.of_positions(rankings, len(names), names)
+    return _of_items(path, rankings, names, known, [1] * len(names))
 
 
-def read_long(path: Path) -> Rankings:
+def read_long(path: Path, known: Sequence[str] | None = None) -> Rankings:
     """A table with columns voter, rank and item, in any order: a row for each item that a voter ranks."""
     rows = _table(path)
     heading = [name.strip().lower() for name in next(rows)[1]]
@@ -179,26 +187,24 @@ def read_long(path: Path) -> Rankings:
             )
         lists.append([ballot[place][0] for place in order])
         numbers.append(ballot[order[0]][1])
-    return _of_lists(path, lists, numbers, None, 0)
+    return _of_lists(path, lists, numbers, known, 0)
 
 
 FORMATS = {"orderings": read_orderings, "ranks": read_ranks, "long": read_long}
 
 
-def read_rankings(path: Path, form: str | None = None, ties: str = "refuse", seed: int = 0) -> Rankings:
-    """Rankings from a file: PrefLib's by its ending, a table in the form that is asked for."""
+def read_rankings(path: Path, form: str | None = None, ties: str = "refuse", seed: int = 0, known: Sequence[str] | None = None) -> Rankings:
+    """Rankings from a file: PrefLib's by its ending, a table in the form that is asked for; of the file's own items, or of those that are known."""
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if not path.is_file():
         raise ValueError(f"there is no file {str(path)!r}")
-    if suffix in PREFLIB and form in (None, "preflib"):
-        return read_preflib(path, ties, seed)
-    if form == "preflib":
-        return read_preflib(path, ties, seed)
+    if form == "preflib" or (form is None and suffix in PREFLIB):
+        return read_preflib(path, ties, seed, known)
     if form is None:
         raise ValueError(
             f"{path.name} may be a table of orderings (columns are places), of rank vectors (columns are items) or in long form (voter, rank, item): say which with --format orderings, ranks or long"
         )
-    return FORMATS[one_of("format", form, (*FORMATS, "preflib"))](path)
+    return FORMATS[one_of("format", form, (*FORMATS, "preflib"))](path, known)
 
 
 # -- lines ------------------------------------------------------------------------------------------------------------------------------------
@@ -226,14 +232,15 @@ def _table(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise ValueError(f"{path.name} is empty")
 
 
-def _of_lists(path: Path, lists: list[list[str]], numbers: list[int], names: Sequence[str] | None, n_places: int) -> Rankings:
+def _of_lists(path: Path, lists: list[list[str]], numbers: list[int], known: Sequence[str] | None, n_places: int) -> Rankings:
     """Rankings of items as they are written in a table: numbers from 1, or names."""
     if not lists:
         raise ValueError(f"{path.name} has no rankings")
-    if names is None and all(_is_place(item) for row in lists for item in row):
-        count = max(max(int(float(item)) for row in lists for item in row), n_places)
-        names, lists = [str(i) for i in range(1, count + 1)], [[str(int(float(item))) for item in row] for row in lists]
-    known = sorted({item for row in lists for item in row}) if names is None else list(names)
+    names = {item for row in lists for item in row}
+    if all(_is_place(item) for item in names):
+        lists = [[str(int(float(item))) for item in row] for row in lists]
+        known = known or [str(i + 1) for i in range(max(n_places, *(int(float(item)) for item in names)))]
+    known = known or sorted(names)
     if len(known) < 2:
         raise ValueError(f"{path.name} has {len(known)} item; rankings need at least 2")
     position = {name: i for i, name in enumerate(known)}
@@ -243,6 +250,24 @@ def _of_lists(path: Path, lists: list[list[str]], numbers: list[int], names: Seq
             raise ValueError(f"{path.name}, line {number}: {unknown!r} is not one of the {len(known)} items")
         _once(f"{path.name}, line {number}", row)
     return Rankings.of_positions([[position[item] for item in row] for row in lists], len(known), known)
+
+
+def _of_items(path: Path, rankings: list[list[int]], names: list[str], known: Sequence[str] | None, lines: list[int], counts: Any = None) -> Rankings:
+    """Rankings of the items named in these lines of a file, found among those that are known."""
+    if known is None or list(known) == names:
+        return Rankings.of_positions(rankings, len(names), names, counts)
+    unknown = next((item for item, name in enumerate(names) if name not in known), None)
+    if unknown is not None:
+        raise ValueError(f"{path.name}, line {lines[unknown]}: {names[unknown]!r} is not one of the {len(known)} items")
+    position = [list(known).index(name) for name in names]
+    return Rankings.of_positions([[position[item] for item in row] for row in rankings], len(known), known, counts)
+
+
+def _no_ranking(path: Path, heading: list[str], items: set[str]) -> None:
+    """The first row is a heading: not one of the rankings of these items, unless it counts 1, 2, …"""
+    cells = [cell.strip() for cell in heading if cell.strip()]
+    if cells and set(cells) <= items and cells != [str(i + 1) for i in range(len(cells))]:
+        raise ValueError(f"{path.name}, line 1: {_cut(', '.join(cells))}: the first row is a heading, and this looks like a ranking: write a heading above it")
 
 
 def _position(where: str, item: str, n_items: int) -> int:

@@ -132,6 +132,10 @@ class Rankings(Rows):
         raise ValueError("rankings have no columns")
 
     def alike(self, new: Any) -> Self:
+        if isinstance(new, (str, Path)):
+            from maitre.data.preflib import read_preflib
+
+            new = read_preflib(Path(new), known=self.item_names)
         if not isinstance(new, Rankings):
             return type(self).of_lists(new, self.n_items, self.item_names)
         if new.n_items != self.n_items or new.item_names != self.item_names:
