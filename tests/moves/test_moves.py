@@ -3,8 +3,10 @@ import pytest
 
 import maitre as mt
 from maitre.model import Model
-from maitre.moves import Auxiliary, Composed, Gibbs, Move, Report, resolve
+from maitre.moves import Auxiliary, Composed, Gibbs, Move, Parallel, Report, resolve
+from maitre.numerics.rng import stream
 from maitre.priors import DirichletProcess
+from maitre.states.mixture import MixtureState
 
 MODEL = Model.of(np.arange(12.0)[:, None], mt.families.NormalInverseGamma(), DirichletProcess(1.0))
 
@@ -101,3 +103,19 @@ def test_what_a_move_requires_is_checked_and_the_pair_named():
 
     with pytest.raises(ValueError, match="'gibbs' needs the closed marginals of a conjugate family; Plain has none"):
         resolve("gibbs", Model(Plain(), MODEL.prior, None, 3))
+
+
+@pytest.mark.parametrize("checks", [0, 5])
+def test_the_search_on_subsamples_ends_when_the_chain_is_to_stop(checks):
+    """A time budget cannot wait for it. The step is then no step at all, and is made again when the run goes on."""
+    x = np.random.default_rng(0).normal(size=(2000, 1)) + 9.0 * (np.arange(2000) % 3)[:, None]
+    model = Model.of(x, mt.families.KnownCovarianceGaussian(9.0, 81.0, 1.0), DirichletProcess(1.0))
+    state, move, asked = MixtureState(model, np.zeros(2000, dtype=int)), Parallel(), []
+    move.burn_in(0.0)
+    state.stopped = lambda: asked.append(1) or len(asked) > checks
+    move.step(state, stream(0, 0))
+    assert state.n_clusters == 1
+    assert len(asked) <= checks + 2
+    state.stopped = lambda: False
+    move.step(state, stream(0, 0))
+    assert state.n_clusters >= 3

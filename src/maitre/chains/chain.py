@@ -6,7 +6,7 @@ follow from (seed, chain, iteration). So a chain that goes on from a checkpoint,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from threading import Event
 
@@ -17,7 +17,7 @@ from maitre.model import Model
 from maitre.moves import Composed, state_of
 from maitre.numerics.rng import stream, stream_at
 from maitre.posterior.commits import Checkpoint
-from maitre.states.base import State
+from maitre.states.base import State, going_on
 
 
 def commit_every(n: int) -> int:
@@ -57,14 +57,14 @@ def go_on(model: Model, settings: Settings, number: int, moves: Composed, checkp
     return Chain(model, settings, number, moves, state_of(moves).of_variables(model, checkpoint.values), checkpoint.iteration, checkpoint)
 
 
-def advance(chain: Chain, engine: Engine = SERIAL) -> Iterator[int]:
-    """Run the chain to its end. After each iteration the number of the draw to keep, or −1.
+def advance(chain: Chain, engine: Engine = SERIAL, stopped: Callable[[], bool] = going_on) -> Iterator[int]:
+    """Run the chain to its end, or, if it is stopped, until nobody asks for more. After each iteration the number of the draw to keep, or −1.
 
     `burn_in` iterations come first, then the moves' schedule is frozen, and of `draws · thin` more every `thin`-th is a draw.
     """
     settings, every = chain.settings, commit_every(chain.model.n)
     burn_in, key = int(settings.burn_in or 0), stream(settings.seed, chain.number, 0)
-    chain.state.engine = engine  # type: ignore[attr-defined]
+    chain.state.engine, chain.state.stopped = engine, stopped  # type: ignore[attr-defined]
     while chain.iteration < settings.n_iterations:
         if chain.iteration % every == 0:
             chain.commit()

@@ -116,7 +116,7 @@ class Run:
     def _follow(self, chain: Chain, where: Checkpoint | None, engine: Engine, stopped: Callable[[], bool], bar: Progress) -> None:
         """Advance the chain, record its draws and checkpoints, and report its progress."""
         number = chain.number
-        for draw in advance(chain, engine):
+        for draw in advance(chain, engine, stopped):
             if draw >= 0:
                 self.recorder.keep(number, draw, chain.state.kept())
                 self.n_kept[number] = max(self.n_kept[number], draw + 1)

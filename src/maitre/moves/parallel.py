@@ -75,6 +75,8 @@ class Parallel(Move):
     def step(self, state: MixtureState, rng: RngState) -> Report:
         if self._share == 0.0 and self.warm_up:
             self._look_for_clusters(state, rng)
+            if state.stopped():
+                return Report(0)
         if self.settled is None or self._share is not None:
             self.settled = _usual_number(state)
         return self._iterate(state, self.settled if self.proposals is None else self.proposals, rng)
@@ -103,6 +105,8 @@ class Parallel(Move):
             if found is not None:
                 _seat(part, found, rng)
             for _ in range(iterations):
+                if state.stopped():
+                    return
                 if n_points <= _FEW:
                     shuffle(order, rng)
                     reseat_points(part, order[:_COLLAPSED], rng)

@@ -37,10 +37,16 @@ class Variable:
 Values = Mapping[str, Any]  # arrays by the names of variables
 
 
+def going_on() -> bool:
+    """Whether a chain is to stop that nobody stops: no."""
+    return False
+
+
 class State(ABC):
     """Variables and what follows from them. Moves change a state in place.
 
-    `compiled=False` runs every kernel as plain Python, for tests that follow all branches of a move. `engine` is where moves may run blocks of their work.
+    `compiled=False` runs every kernel as plain Python, for tests that follow all branches of a move. `engine` is where moves may run blocks of their work, `stopped` says
+    whether the chain is to stop: a step of burn-in that takes long then comes to an end early, and is done again from the last checkpoint if the chain ever goes on.
     """
 
     PRIOR: ClassVar[type[Prior]]  # the kind of prior the state is for

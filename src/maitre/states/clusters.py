@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import Kernel, kernel
 from maitre.priors.base import Prior
-from maitre.states.base import State, Values, Variable
+from maitre.states.base import State, Values, Variable, going_on
 
 
 @kernel
@@ -85,6 +86,7 @@ class ClusterState(State):
         self.model = model
         self.compiled = compiled
         self.engine: Engine = SERIAL
+        self.stopped: Callable[[], bool] = going_on
         self._slots: tuple[Any, int] | None = None  # the family and the capacity that the slots were made for
         self.collapsed = not self.scored_by_parameters(model)
         self.explicit_log_likelihood = float((values or {}).get("explicit_log_likelihood", np.nan))
