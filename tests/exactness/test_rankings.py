@@ -197,6 +197,7 @@ CHAINS = [
         pytest.param(mt.moves.Mallows(proposals=proposals, orderings=kind), MALLOWS, rankings, prior, marks=pytest.mark.long)
         for proposals, kind, rankings, prior in [
             ((0, 0, 0), "reinsertion", B, mt.priors.DirichletProcess(1.0)),
+            ((1, 1, 1), "reinsertion", A, mt.priors.DirichletProcess(1.0)),
             ((0, 0, 0), "stagewise", A, PITMAN_YOR),
             ((3, 1, 1), "swaps", B, PITMAN_YOR),
         ]
