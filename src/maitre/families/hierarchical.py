@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg
 from scipy.special import gammaln, multigammaln
 
 from maitre.data.blocks import Blocks
@@ -234,7 +234,10 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
         """Student t with ν_n − D + 1 degrees of freedom, centre m_n and scale (κ_n + 1)/(κ_n (ν_n − D + 1)) Λ_n, restricted to what is observed."""
         kappa, freedom = s.kappa + s.n[k], s.nu + s.n[k] - s.x.shape[1] + 1.0
         scale = (kappa + 1.0) / (kappa * freedom) * posterior_scale_of_seen(s, k, seen)
-        return np.asarray(stats.multivariate_t(s.center[seen, k], scale, df=freedom).logpdf(x))
+        factor, n_seen = np.linalg.cholesky(scale), len(scale)
+        squares = (linalg.solve_triangular(factor, (x - s.center[seen, k]).T, lower=True) ** 2).sum(axis=0)
+        constant = gammaln(0.5 * (freedom + n_seen)) - gammaln(0.5 * freedom) - 0.5 * n_seen * math.log(freedom * math.pi) - np.log(np.diag(factor)).sum()
+        return np.asarray(constant - 0.5 * (freedom + n_seen) * np.log1p(squares / freedom))
 
 
 def posterior_scale_of_seen(s: Any, k: int, seen: Any) -> Floats:
