@@ -221,7 +221,7 @@ def _restricted(data: Data, size: int) -> Data:
 
 def run(n: int, seeds: int, limit: float, sweeps: int, output: Path) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
-    warm = Data(3000, 99)
+    warm = Data(100_000, 99)  # so many that all kernels are compiled, those of many points too
     for moves in ([Superclusters(2)], [Parallel()], "gibbs+split_merge+permutation"):
         chain(warm, "warm", moves, "one", 0.5)
     lines: list[str] = []

@@ -137,6 +137,22 @@ def test_a_launch_that_knows_the_present_split_fails(monkeypatch):
         assert_invariant(exact, transition_matrix(model, lambda state, rng: launch_many(state, 1, 0, rng, stream(7)), exact))
 
 
+@pytest.mark.parametrize("scans", [0, 2])
+def test_the_ratio_of_a_merge_is_that_of_the_split_it_takes_back(scans, monkeypatch):
+    """With the same pair and the same launch: what matrices show for three points, for six and any split of them."""
+    state, ratios = MixtureState(model_of(6), np.zeros(6, dtype=int), compiled=False), []
+    monkeypatch.setattr(launch, "pick_pair", lambda *_: (1, 4))
+    monkeypatch.setattr(launch, "draw_event", lambda log_probability, _: ratios.append(log_probability) is None)
+    splits = set()
+    for seed in range(10):
+        for n_clusters in (2, 1):
+            launch_many(state, 1, scans, stream(seed), stream(7))
+            assert state.n_clusters == n_clusters
+            splits.add(tuple(state.canonical_labels()))
+        assert ratios[-1] == pytest.approx(-ratios[-2], abs=1e-9)
+    assert len(splits) > 2
+
+
 def drawn(model, step, n, compiled=True):
     state, rng = MixtureState(model, np.zeros(model.n, dtype=int), compiled), stream(3)
     found = np.empty((n, model.n), dtype=np.int64)

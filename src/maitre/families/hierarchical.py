@@ -232,11 +232,12 @@ class HierarchicalNormalInverseWishart(ConjugateFamily):
 
     def log_density_of_seen(self, s: Any, k: int, x: Floats, seen: Any) -> Floats:
         """Student t with ν_n − D + 1 degrees of freedom, centre m_n and scale (κ_n + 1)/(κ_n (ν_n − D + 1)) Λ_n, restricted to what is observed."""
-        from scipy.stats import multivariate_t  # a package that takes long to import
-
         kappa, freedom = s.kappa + s.n[k], s.nu + s.n[k] - s.x.shape[1] + 1.0
         scale = (kappa + 1.0) / (kappa * freedom) * posterior_scale_of_seen(s, k, seen)
-        return np.asarray(multivariate_t(s.center[seen, k], scale, df=freedom).logpdf(x))
+        factor, n_seen = np.linalg.cholesky(scale), len(scale)
+        squares = (linalg.solve_triangular(factor, (x - s.center[seen, k]).T, lower=True) ** 2).sum(axis=0)
+        constant = gammaln(0.5 * (freedom + n_seen)) - gammaln(0.5 * freedom) - 0.5 * n_seen * math.log(freedom * math.pi) - np.log(np.diag(factor)).sum()
+        return np.asarray(constant - 0.5 * (freedom + n_seen) * np.log1p(squares / freedom))
 
 
 def posterior_scale_of_seen(s: Any, k: int, seen: Any) -> Floats:

@@ -33,7 +33,7 @@ from maitre.moves.base import Report
 from maitre.moves.label_free_kernels import ANEW, COST, MERGE, SPLIT, Proposal, log_likelihood_of_slot, log_mixture, log_mixture_in_lanes, part, propose
 from maitre.moves.label_kernels import dimensions, key_of
 from maitre.moves.labels import LabelStep
-from maitre.moves.pairs import fill_members, list_members
+from maitre.moves.pairs import fill_members_among, list_members_among
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.draw import draw_event
 from maitre.numerics.rng import RngState
@@ -77,9 +77,8 @@ class LabelFree:
                 fresh = True
             if fresh:
                 self.passes = LabelStep(state)
-                of_pool = state.labels[self.pool]
-                counts, begin = np.bincount(of_pool, minlength=state.capacity), np.empty(state.capacity, dtype=np.int64)
-                (list_members if state.compiled else fill_members)(of_pool, counts, members, begin)
+                counts, begin = np.zeros((2, state.capacity), dtype=np.int64)
+                (list_members_among if state.compiled else fill_members_among)(self.pool, state.labels, counts, members, begin)
                 clusters = (self.local, state.sizes, math.log(float(state.prior.concentration)), members, begin, counts, np.flatnonzero(state.sizes))
                 fresh = False
             until = min(proposals, made + len(all_slots))

@@ -26,6 +26,21 @@ def fill_members(labels: Slots, sizes: Ints | Slots, members: Ints | Slots, begi
     return total
 
 
+def fill_members_among(points: Ints, labels: Slots, counts: Ints, members: Ints, begin: Ints) -> None:
+    """`fill_members` of some points, by their positions among these; `counts`, zeros before, is how many of them each cluster has."""
+    for i in points:
+        counts[labels[i]] += 1
+    total = 0
+    for k in range(len(counts)):
+        begin[k] = total
+        total += counts[k]
+    for t in range(len(points)):
+        members[begin[labels[points[t]]]] = t
+        begin[labels[points[t]]] += 1
+    for k in range(len(counts)):
+        begin[k] -= counts[k]
+
+
 def pick_pair(labels: Slots, sizes: Ints, members: Ints, begin: Ints, rng: Any) -> tuple[int, int]:
     """Two points: i uniform, j with probability ½ among the others of i's cluster (if there are any), else among all others."""
     n = len(labels)
@@ -50,5 +65,6 @@ def log_chance(n: int, first: int, second: int, together: bool) -> float:
 
 
 list_members = compiled_form_of(fill_members)(compiled(fill_members))  # machine code, to be called from Python
+list_members_among = compiled(fill_members_among)
 compiled_form_of(pick_pair)(compiled(pick_pair))
 compiled_form_of(log_chance)(compiled(log_chance))

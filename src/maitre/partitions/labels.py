@@ -59,6 +59,14 @@ def renumber(slots: Slots, capacity: int) -> None:
 
 
 @compiled
+def replace(slots: Slots, old: int, new: int) -> None:
+    """One label by another, in place."""
+    for i in range(len(slots)):
+        if slots[i] == old:
+            slots[i] = new
+
+
+@compiled
 def _canonical_slots(slots: Slots, names: Ints, result: Any) -> None:
     n_named = 0
     for i in range(len(slots)):

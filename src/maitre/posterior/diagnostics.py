@@ -21,9 +21,10 @@ def _split(trace: npt.ArrayLike) -> Floats:
 
 def _normalised(values: Floats) -> Floats:
     """Ranks over all chains, ties averaged, as quantiles of a normal distribution: Φ⁻¹((rank − 3/8) / (S + 1/4))."""
-    from scipy.stats import rankdata  # of a package that takes long to import
-
-    ranks = rankdata(values, method="average", axis=None).reshape(values.shape)
+    if np.isnan(values).any():
+        return np.full(values.shape, np.nan)
+    _, number, ties = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(ties) - 0.5 * (ties - 1.0))[number].reshape(values.shape)
     return np.asarray(ndtri((ranks - 0.375) / (values.size + 0.25)))
 
 

@@ -16,7 +16,7 @@ from maitre.families.statistics import supports
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
 from maitre.numerics.compilation import compiled, compiled_form_of
-from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber
+from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber, replace
 from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.base import Values, Variable
@@ -182,7 +182,7 @@ class MixtureState(HyperparameterState):
 
     def join(self, slot: int, other: int) -> None:
         """Two clusters become one, in the first of these slots."""
-        self.labels[self.labels == other] = slot
+        replace(self.labels, other, slot)
         sizes = self.sizes.copy()
         sizes[slot], sizes[other] = sizes[slot] + sizes[other], 0
         self.run(move_all, slot, other)
