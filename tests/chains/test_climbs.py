@@ -91,3 +91,10 @@ def test_overlapping_clusters_are_not_taken_for_one():
     assert one.log_joint > found.log_joint
     assert worth(one) < worth(found)
     assert adjusted_rand(truth, found.canonical_labels()) > 0.3
+
+
+def test_clusters_that_few_points_do_not_show_are_found_from_more():
+    """A second look at points when the first has left no clear picture."""
+    x, truth = gaussian_clusters(5000, 20, 30, 1.0, seed=0)
+    found = start(Model.of(x, HierarchicalNormalInverseWishart(), DirichletProcess()), "auto", stream(0, 1))
+    assert adjusted_rand(truth, found.canonical_labels()) > 0.7

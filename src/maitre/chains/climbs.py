@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.cluster import hierarchy
 
+from maitre.chains.k_means import k_means
 from maitre.families.base import completes_points
 from maitre.model import Model
 from maitre.moves.base import Move
@@ -34,6 +35,10 @@ _FEWEST = 4  # points per cluster
 _PRUNED = 2  # clusterings that cut a tree where it is best
 _CLIMBED = 6  # of the clusterings
 _SWEEPS = 8
+_MORE_ROWS = 20_000  # that are looked at where clusters overlap
+_NUMBERS_OF_MORE = (8, 16, 32, 64, 128)
+_CLIMBED_OF_MORE, _SWEEPS_AT_FIRST = 2, 2
+_CLEAR = 0.02  # nats per point by which labels may surprise
 _NARROW = 32  # columns
 _ROUGH = 0.05  # precision of hyper-parameters on the way, on the log scale
 _ROUND, _TINY = 1e-3, 1e-12  # of the largest variance, and at all: directions with less are not made round
@@ -58,25 +63,63 @@ class Looked(NamedTuple):
 def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None, number: int = 0) -> MixtureState:
     """The best of several starts; of many points, some, by which the others are then seated. Another chain, by its `number`, does without the first ones, to begin elsewhere."""
     some, part, candidates = looked_at(model, stop)
-    candidates = candidates[min(number, len(candidates) - 1) :]
-    best, highest, most = None, -math.inf, 0.0  # gained by a climb so far
+    best = _best_climb(part, candidates[min(number, len(candidates) - 1) :], sweep, rng, stop)
+    if len(some) == model.n:
+        return _completed(model, some, best, sweep, rng)
+    more = spread(model.n, _MORE_ROWS)
+    if len(more) < model.n and _is_clear(best):
+        more = some
+    larger = model if len(more) == model.n else _restricted(model, more)
+    state = _completed(larger, np.searchsorted(more, some), best, sweep, rng)
+    if not _is_clear(best):
+        state = max([state, *_second_look(larger, sweep, rng, stop)], key=worth)
+    return state if larger is model else _completed(model, more, state, sweep, rng)
+
+
+def _is_clear(state: MixtureState) -> bool:
+    """Whether there are clusters and hardly any overlap: more points then would show nothing new."""
+    points = spread(state.model.n, _ROWS)
+    return state.n_clusters > 1 and label_surprise(state, points) < _CLEAR * state.model.n
+
+
+def _best_climb(model: Model, candidates: list[Candidate], sweep: Move, rng: RngState, stop: Event | None) -> MixtureState:
+    """The best state reached by climbing from the clusterings that look best, until no other can be expected to get as high."""
+    best, highest, most = None, -math.inf, math.nan  # gained by a climb from several clusters so far
     for candidate in candidates[:_CLIMBED]:
         if best is not None and (candidate.worth + 2.0 * most < highest or (stop is not None and stop.is_set())):
             break
-        state = MixtureState(part, candidate.labels, values=candidate.values)
+        state = MixtureState(model, candidate.labels, values=candidate.values)
         if stop is None or not stop.is_set():
-            _climb(state, sweep, rng)
+            _climb(state, sweep, rng, _SWEEPS)
         reached = worth(state)
-        most = max(most, reached - candidate.worth)
+        if candidate.labels.any():
+            most = np.fmax(most, max(reached - candidate.worth, 0.0))
         if best is None or reached > highest:
             best, highest = state, reached
     assert best is not None
-    if part is model:
-        return best
-    labels = np.full(model.n, -1)
-    labels[some] = best.canonical_labels()
-    values = {name: value for name, value in best.hypervariables.items() if not completes_points(name)}
-    return _completed(model, labels, values | _values_at_first(model), sweep, rng)
+    return best
+
+
+def _second_look(model: Model, sweep: Move, rng: RngState, stop: Event | None) -> list[MixtureState]:
+    """Clusterings of many more points by k-means, climbed from: of clusters that overlap, a few points each tell too little to find them, or even that they are there."""
+    found: list[tuple[float, MixtureState]] = []
+    for view in _views(model):
+        highest, worse = -math.inf, 0
+        for n_clusters in _NUMBERS_OF_MORE:
+            if worse == 2 or n_clusters * _FEWEST > model.n or (stop is not None and stop.is_set()):
+                break
+            state = MixtureState(model, k_means(view, n_clusters, rng), values=_values_at_first(model))
+            if math.isfinite(state.log_joint):
+                ascend_hyperparameters(state, rounds=1, tolerance=_ROUGH)
+                _climb(state, sweep, rng, _SWEEPS_AT_FIRST)
+                found.append((worth(state), state))
+                worse = 0 if found[-1][0] > highest else worse + 1
+                highest = max(highest, found[-1][0])
+    best = [state for _, state in sorted(found, key=lambda one: -one[0])[:_CLIMBED_OF_MORE]]
+    for state in best:
+        if stop is None or not stop.is_set():
+            _climb(state, sweep, rng, _SWEEPS)
+    return best
 
 
 def looked_at(model: Model, stop: Event | None = None) -> Looked:
@@ -84,7 +127,8 @@ def looked_at(model: Model, stop: Event | None = None) -> Looked:
     with model.starts.lock:
         if model.starts.found is not None:
             return model.starts.found  # type: ignore[no-any-return]
-        some = spread(model.n, _ROWS if model.family.arrays(model.encoded) else _FEWER_ROWS)
+        more = spread(model.n, _MORE_ROWS)
+        some = more[spread(len(more), _ROWS if model.family.arrays(model.encoded) else _FEWER_ROWS)]
         part = model if len(some) == model.n else _restricted(model, some)
         found = Looked(some, part, _candidates(part, stop))
         if not (stop is not None and stop.is_set()):
@@ -138,11 +182,18 @@ def _trees(model: Model) -> Iterator[Floats]:
     """Ward's tree of the points and, where clusters may be elongated, that of the points made round; the same of numbers among other columns."""
     if model.n <= _FEWEST:
         return
+    for view in _views(model):
+        yield hierarchy.linkage(view if view.shape[1] <= _NARROW else _distances(view), "ward")
+
+
+def _views(model: Model) -> Iterator[Floats]:
+    """The points as numbers and, where clusters may be elongated, made round; the same of numbers among other columns."""
     elongated = model.family.arrays(model.encoded)  # a matrix to learn
     for vectors in (model.vectors, *model.family.views(model.encoded)):
         whole = np.asarray(vectors.todense() if sparse.issparse(vectors) else vectors, dtype=np.float64)
-        for view in (whole, _made_round(whole)) if elongated and whole.shape[1] > 1 else (whole,):
-            yield hierarchy.linkage(view if view.shape[1] <= _NARROW else _distances(view), "ward")
+        yield whole
+        if elongated and whole.shape[1] > 1:
+            yield _made_round(whole)
 
 
 def _distances(x: Floats) -> Floats:
@@ -210,17 +261,20 @@ def _made_round(vectors: Floats) -> Floats:
     return centred @ (directions / np.sqrt(np.maximum(variances, max(_ROUND * variances[-1], _TINY))))  # type: ignore[no-any-return]
 
 
-def _completed(model: Model, labels: Ints, values: dict[str, Any], sweep: Move, rng: RngState) -> MixtureState:
-    """A state with these labels; points that have none are seated one after the other."""
-    state, waiting = MixtureState(model, labels, values=values), np.flatnonzero(labels < 0)
+def _completed(model: Model, some: Ints, part: MixtureState, sweep: Move, rng: RngState) -> MixtureState:
+    """A state in which some points sit as they do in a state of these alone, and the others are seated one after the other."""
+    labels = np.full(model.n, -1)
+    labels[some] = part.canonical_labels()
+    values = {name: value for name, value in part.hypervariables.items() if not completes_points(name)}
+    state, waiting = MixtureState(model, labels, values=values | _values_at_first(model)), np.flatnonzero(labels < 0)
     if len(waiting):
         sweep.seat(state, waiting, rng)  # type: ignore[attr-defined]
         state.commit()
     return state
 
 
-def _climb(state: MixtureState, sweep: Move, rng: RngState) -> None:
-    for _ in range(_SWEEPS):
+def _climb(state: MixtureState, sweep: Move, rng: RngState, n_sweeps: int) -> None:
+    for _ in range(n_sweeps):
         sweep.step(state, rng)
         state.tidy()
         ascend_hyperparameters(state, rounds=1, tolerance=_ROUGH)

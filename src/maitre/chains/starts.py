@@ -7,16 +7,16 @@ from threading import Event
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from maitre.chains.climbs import climbed, worth
+from maitre.chains.k_means import k_means
 from maitre.data.groups import GroupedRows
 from maitre.data.rows import BlockRows, Rows
 from maitre.families.base import ConjugateFamily
 from maitre.model import Model
 from maitre.moves import REGISTRY, Move, resolve, stay_on_disk
 from maitre.numerics.arrays import Ints
-from maitre.numerics.draw import draw_below, fill_below, shuffle
+from maitre.numerics.draw import fill_below, shuffle
 from maitre.numerics.rng import RngState
 from maitre.optimize.ascent import ascend_hyperparameters
 from maitre.optimize.pipeline import search_labels
@@ -131,18 +131,10 @@ def most_clusters(model: Model) -> int:
 
 
 def _k_means(model: Model, n_clusters: int, rng: RngState) -> Ints:
-    """k-means on the family's vectors, or on the frequencies of words in documents, whose words then are all in one cluster; one thread, so that the result does not
-    depend on how many there are."""
-    from sklearn.cluster import MiniBatchKMeans
-    from threadpoolctl import threadpool_limits
-
-    documents = isinstance(model.data, GroupedRows) and model.data.n_words is not None
-    vectors = model.data.frequencies() if documents else model.vectors  # type: ignore[union-attr]
-    vectors = sparse.csr_matrix(vectors, dtype=np.float64) if sparse.issparse(vectors) else np.asarray(vectors, dtype=np.float64)
-    n_distinct = min(n_clusters, vectors.shape[0])
-    with threadpool_limits(1):
-        fitted = MiniBatchKMeans(n_distinct, n_init=1, random_state=int(draw_below(2**31, rng)), batch_size=4096).fit(vectors)
-    return canonical(np.repeat(fitted.labels_, np.diff(model.data.starts)) if documents else fitted.labels_)  # type: ignore[union-attr]
+    """k-means on the family's vectors, or on the frequencies of words in documents, whose words then are all in one cluster."""
+    if isinstance(model.data, GroupedRows) and model.data.n_words is not None:
+        return canonical(np.repeat(k_means(model.data.frequencies(), n_clusters, rng), np.diff(model.data.starts)))
+    return canonical(k_means(model.vectors, n_clusters, rng))
 
 
 def _variational(model: Model, labels: Ints, truncation: int, rng: RngState) -> Ints:
