@@ -24,8 +24,8 @@ from maitre.priors.base import GibbsTypePrior, Prior
 from maitre.priors.dirichlet_process import DirichletProcess
 
 POOL = 65_536
-_WORTHWHILE, _MANY = 1 << 27, 1 << 19  # bytes of encoded points, or points of a family that was named, from which on …
-_LITTLE = 16  # … and bytes of a point's numbers, beyond which an array is rather encoded block by block, in every pass, than copied
+_LEAST_POOL, _NUMBERS_IN_POOL = 16_384, 1 << 19
+_WORTHWHILE, _MANY = 1 << 27, 1 << 19  # bytes of encoded points, or points of a named family, from which on an array is encoded in blocks, in every pass
 
 
 class Starts:
@@ -86,7 +86,7 @@ class Model:
         valid = family.validate(ArrayBlocks(rows.raw) if without_gaps else rows.raw)
         filled = family.with_defaults(valid)
         left = isinstance(rows, BlockRows) or (without_gaps and _better_left(rows, family, named))
-        pool = pool_of(rows.n) if left else None
+        pool = pool_of(rows.n, rows.n_columns) if left else None
         encoded = filled.at_prior_means().encode(valid if pool is None else PickedBlocks(valid, pool))
         return cls(filled, prior, encoded, rows.n, rows, valid, family if given is None else given, pool)
 
@@ -160,14 +160,14 @@ def _without_gaps(array: Any) -> bool:
 
 def _better_left(rows: Rows, family: Family, named: bool) -> bool:
     """Whether an encoded copy of the data would be large. Where the family is still to be chosen the choice looks at one, unless it would be very large."""
-    size = 8 * rows.n_columns
-    return size > _LITTLE and (rows.n * (size + family.EXTRA_BYTES) >= _WORTHWHILE or (named and rows.n >= _MANY))
+    return rows.n * (8 * rows.n_columns + family.EXTRA_BYTES) >= _WORTHWHILE or (named and rows.n >= _MANY)
 
 
 @lru_cache(maxsize=4)
-def pool_of(n: int) -> Ints:
-    """A choice of points that depends on their number alone: all, or about 65,536."""
-    return np.arange(n) if n <= POOL else np.unique(np.random.default_rng(n).integers(0, n, POOL))
+def pool_of(n: int, n_columns: int = 1) -> Ints:
+    """A choice of points that depends on the size of the data alone: all, or about 65,536, and fewer of many columns."""
+    size = min(POOL, max(_LEAST_POOL, _NUMBERS_IN_POOL // n_columns))
+    return np.arange(n) if n <= size else np.unique(np.random.default_rng(n).integers(0, n, size))
 
 
 def rows_of(data: Any, family: Family | str | None) -> Rows:

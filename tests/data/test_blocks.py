@@ -63,6 +63,7 @@ def test_the_chain_is_the_one_from_memory(tmp_path, kind, monkeypatch):
     monkeypatch.setattr("maitre.states.mixture.POINTS_READ", 512)
     monkeypatch.setattr("maitre.states.mixture._GRANULES_ON_DISK", 10**6)
     monkeypatch.setattr("maitre.states.regions._POINTS", 1000)
+    monkeypatch.setattr("maitre.states.regions._NUMBERS", 2000)
     options = {"family": mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), "moves": "parallel", "draws": 4, "burn_in": 4, "chains": 1, "progress": False}
     from_memory = mt.sample(X, **options)
     from_disk = mt.sample(open_blocks(written(tmp_path, kind)), store=tmp_path / "run", **options)
@@ -80,7 +81,6 @@ def test_a_large_array_is_not_copied(kind, monkeypatch):
     options = {"family": mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), "moves": "parallel", "draws": 2, "burn_in": 2, "chains": 1, "progress": False}
     copied = mt.sample(x, **options)
     monkeypatch.setattr("maitre.model._WORTHWHILE", 1000)
-    monkeypatch.setattr("maitre.model._LITTLE", 0)
     monkeypatch.setattr("maitre.model.POOL", 10**6)
     monkeypatch.setattr("maitre.states.mixture._NUMBERS_ENCODED", 1000)
     left = mt.sample(x, **options)
@@ -124,6 +124,7 @@ def test_sliced_points_are_counted_in_all_blocks(tmp_path, monkeypatch, share):
     monkeypatch.setattr("maitre.states.mixture.POINTS_READ", 512)
     monkeypatch.setattr("maitre.states.mixture._GRANULES_ON_DISK", 10**6)
     monkeypatch.setattr("maitre.states.regions._POINTS", 1000)
+    monkeypatch.setattr("maitre.states.regions._NUMBERS", 2000)
     model = Model.of(open_blocks(written(tmp_path, "npy")), mt.families.KnownCovarianceGaussian(0.0, 40.0, 1.0), mt.priors.DirichletProcess(5.0), on_disk=True)
     state, rng = MixtureState(model, np.arange(5000) % 40), stream(0)
     assert len(state.regions().ranges) == 8

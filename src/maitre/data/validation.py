@@ -209,18 +209,30 @@ def _sorted_levels(levels: Any) -> list[Any]:
 
 def within_range(z: Floats) -> Floats:
     """The data in a model's own units, if their squares and products are numbers."""
-    if np.nanmax(np.abs(z), initial=0.0) > 1e100:
+    check_range(np.nanmax(np.abs(z), initial=0.0))
+    return z
+
+
+def check_range(largest: float) -> None:
+    """A `ValueError` if squares and products of numbers of this size are none."""
+    if largest > 1e100:
         raise ValueError("in units of the model's scale the data exceed 1e100: rescale the columns, or choose a wider covariance, scale or rate")
-    return z
 
 
-def in_units(x: Floats, mean: Floats, transform: Floats) -> Floats:
-    """(x − mean) @ transform row by row, so that a row's numbers do not depend on the others."""
-    z, transform, scale = np.empty(x.shape), np.ascontiguousarray(transform), np.diag(transform).copy()
-    change: Any = scale_rows if np.array_equal(transform, np.diag(scale)) else transform_rows
-    by = scale if change is scale_rows else transform
-    within_range(np.array([change(x[rows], mean, by, z[rows]) for rows in (row_blocks(x) if isinstance(x, Blocks) else [slice(None)])]))
-    return z
+class Units:
+    """A model's own units: (x − mean) @ transform row by row, so that a row's numbers do not depend on the others."""
+
+    def __init__(self, mean: Floats, transform: Floats) -> None:
+        scale = np.diag(transform).copy()
+        diagonal = np.array_equal(transform, np.diag(scale))
+        self.mean, self.by, self.change = mean, scale if diagonal else np.ascontiguousarray(transform), scale_rows if diagonal else transform_rows
+
+    def of(self, x: Any) -> Floats:
+        """The rows of a matrix, or of one that is read block by block."""
+        z = np.empty(x.shape)
+        for rows in row_blocks(x) if isinstance(x, Blocks) else [slice(None)]:
+            check_range(self.change(x[rows], self.mean, self.by, z[rows]))
+        return z
 
 
 def _columns(matrix: Floats) -> Iterator[Floats]:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from maitre.data.validation import column_means, column_variances, dense_matrix, in_units
+from maitre.data.validation import Units, column_means, column_variances, dense_matrix
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS
 from maitre.numerics.arguments import numbers_of_columns
@@ -484,18 +484,20 @@ class KnownCovarianceGaussian(ConjugateFamily):
 
     def encode_block(self, x: Floats) -> dict[str, Any]:
         """Without norms, which collapsed predictives and changes of seat alone look at."""
-        mean, (transform, variance, log_jacobian) = numbers_of_columns("mean", self.mean, x.shape[1]), self._basis(x.shape[1])
-        shared = bool(np.ptp(variance) <= 1e-12 * variance.max())
-        return {"x": in_units(x, mean, transform.T), "norm": np.empty((len(x), 2)), "shared": shared, "variance": variance, "log_jacobian": log_jacobian}
+        units, constants = self._units(x.shape[1])
+        return {"x": units.of(x), "norm": np.empty((len(x), 2)), **constants}
 
-    def _basis(self, n_dimensions: int) -> tuple[Floats, Floats, float]:
-        if n_dimensions not in self._bases:
+    def _units(self, n_dimensions: int) -> tuple[Units, dict[str, Any]]:
+        if n_dimensions not in self._known_units:
             covariance, prior = (as_covariance(getattr(self, name), n_dimensions, name) for name in ("covariance", "prior_covariance"))
-            self._bases[n_dimensions] = relative_basis(covariance, prior)
-        return self._bases[n_dimensions]
+            transform, variance, log_jacobian = relative_basis(covariance, prior)
+            shared = bool(np.ptp(variance) <= 1e-12 * variance.max())
+            units = Units(numbers_of_columns("mean", self.mean, n_dimensions), transform.T)
+            self._known_units[n_dimensions] = units, {"shared": shared, "variance": variance, "log_jacobian": log_jacobian}
+        return self._known_units[n_dimensions]
 
     @cached_property
-    def _bases(self) -> dict[int, tuple[Floats, Floats, float]]:
+    def _known_units(self) -> dict[int, tuple[Units, dict[str, Any]]]:
         """By number of columns: they are asked for with every block of points."""
         return {}
 

@@ -18,7 +18,7 @@ import numpy as np
 from numba.extending import register_jitable
 from scipy import linalg
 
-from maitre.data.validation import column_means, column_variances, dense_matrix, in_units
+from maitre.data.validation import Units, column_means, column_variances, dense_matrix
 from maitre.families.base import ConjugateFamily, Example
 from maitre.families.slots import CACHE, POINTS, SCRATCH, SLOTS, Scratch
 from maitre.families.statistics import add, clear, derive, log_predictive_above, refresh
@@ -638,17 +638,19 @@ class NormalInverseWishart(ConjugateFamily):
         n_dimensions = x.shape[1]
         if self.nu is None or self.nu <= n_dimensions - 1:
             raise ValueError(f"NormalInverseWishart: nu is {self.nu}; with {n_dimensions} columns it must be above {n_dimensions - 1}")
-        mean, (transform, log_jacobian) = numbers_of_columns("NormalInverseWishart: mean", self.mean, n_dimensions), self._basis(n_dimensions)
-        return {"x": in_units(x, mean, transform), "log_jacobian": log_jacobian}
+        units, log_jacobian = self._units(n_dimensions)
+        return {"x": units.of(x), "log_jacobian": log_jacobian}
 
-    def _basis(self, n_dimensions: int) -> tuple[Floats, float]:
-        if n_dimensions not in self._bases:
+    def _units(self, n_dimensions: int) -> tuple[Units, float]:
+        if n_dimensions not in self._known_units:
+            mean = numbers_of_columns("NormalInverseWishart: mean", self.mean, n_dimensions)
             factor = np.linalg.cholesky(as_covariance(self.scale, n_dimensions, "scale"))
-            self._bases[n_dimensions] = linalg.solve_triangular(factor, np.eye(n_dimensions), lower=True).T, -float(np.sum(np.log(np.diag(factor))))
-        return self._bases[n_dimensions]
+            units = Units(mean, linalg.solve_triangular(factor, np.eye(n_dimensions), lower=True).T)
+            self._known_units[n_dimensions] = units, -float(np.sum(np.log(np.diag(factor))))
+        return self._known_units[n_dimensions]
 
     @cached_property
-    def _bases(self) -> dict[int, tuple[Floats, float]]:
+    def _known_units(self) -> dict[int, tuple[Units, float]]:
         """By number of columns: they are asked for with every block of points."""
         return {}
 

@@ -164,9 +164,14 @@ def slot_bytes(s: Any, n_slots: int) -> int:
 
 def with_points(s: Any, encoded: Any) -> Any:
     """The same slots and hyper-parameters reading other encoded points (of the same family), with work space of its own: for scoring rows that are in no cluster."""
+    return with_own_scratch(reading(s, encoded))
+
+
+def reading(s: Any, encoded: Any) -> Any:
+    """The same slots, hyper-parameters and work space with other encoded points (of the same family)."""
     if hasattr(s, "parts"):
-        return s._replace(parts=tuple(with_points(part, own) for part, own in zip(s.parts, encoded, strict=True)))
-    return s._replace(**{name: encoded[name] for name in roles(type(s)).points}, **_fresh_scratch(s))
+        return s._replace(parts=tuple(reading(part, own) for part, own in zip(s.parts, encoded, strict=True)))
+    return s._replace(**{name: encoded[name] for name in roles(type(s)).points})
 
 
 def with_own_scratch(s: Any) -> Any:

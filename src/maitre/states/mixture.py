@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from maitre.families.slots import copy_slots, with_points
+from maitre.families.slots import copy_slots
 from maitre.families.statistics import supports
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
@@ -169,7 +169,7 @@ class MixtureState(HyperparameterState):
                 last = min(end, first + step)
                 if wanted(first, last):
                     points = model.points_between(first, last)
-                    task(Piece(with_points(self.statistics, points), points, np.array([[first, last, region]]), first, np.zeros(1, dtype=np.int64)))
+                    task(Piece(regions.reader(self.statistics, points), points, np.array([[first, last, region]]), first, np.zeros(1, dtype=np.int64)))
 
         self.engine.map(go_through, regions.ranges)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maitre.engines.base import Engine
-from maitre.families.slots import copy_slots, slot_bytes, with_own_scratch, with_points
+from maitre.families.slots import copy_slots, reading, slot_bytes, with_own_scratch
 from maitre.families.statistics import clear, gather, merge, settle
 from maitre.numerics.arrays import Ints, Slots
 from maitre.numerics.compilation import Kernel, kernel
@@ -22,7 +22,9 @@ from maitre.numerics.queue import take
 _POINTS, _MOST = 8_192, 64  # of a range, about; and ranges at most: enough for any number of threads to end at about the same time
 _EVEN = 8  # several ranges are a multiple of so many, or two threads would wait for the last of seven
 _WIDE = 4  # regions in a range of several
-_BYTES = 2**26  # of all slots together, at most
+_NUMBERS = 1 << 16  # of a range, about, of an array that is encoded block by block
+_BYTES, _BYTES_A_POINT = 2**26, 4  # of all slots together, at most: in all, and …
+_FEW = 8  # … from so many ranges on
 POINTS_READ = 1 << 15  # from disk at once
 _GRANULES = 16_384  # at least, if there are as many points
 _LARGEST = 8192
@@ -89,9 +91,9 @@ class Regions:
     def __init__(self, state: Any, granule: int) -> None:
         self.capacity = state.capacity
         n, size = state.model.n, slot_bytes(state.statistics, state.capacity)
-        room = max(1, _BYTES // size)
+        room = max(1, min(_BYTES // size, max(_FEW, _BYTES_A_POINT * n // size)))
         n_granules = -(-n // granule)
-        wanted = n // _POINTS
+        wanted = n // (_POINTS if state.model.in_memory else max(_POINTS, _NUMBERS // state.model.valid.shape[1]))
         self.n_regions = max(1, min(_MOST, wanted if wanted < _EVEN // 2 else -(-wanted // _EVEN) * _EVEN, room, n_granules))
         bounds = [min(n, granule * (n_granules * r // self.n_regions)) for r in range(self.n_regions)] + [n]
         self.ranges: Ints = np.array([(begin, end, region) for region, (begin, end) in enumerate(pairwise(bounds))])
@@ -126,19 +128,19 @@ class Regions:
 
     def writer(self, piece: Piece) -> Any:
         """The parts, to gather the points of a piece in."""
-        return self._own("parts", self.parts) if piece.points is None else with_points(self.parts, piece.points)
+        return self._own("parts", self.parts, piece.points)
 
-    def reader(self, statistics: Any) -> Any:
-        """The state's statistics, to score points with."""
-        return self._own("read", statistics)
+    def reader(self, statistics: Any, points: Any = None) -> Any:
+        """The state's statistics, to score points with: these encoded ones, if not all are in memory."""
+        return self._own("read", statistics, points)
 
-    def _own(self, name: str, statistics: Any) -> Any:
-        """Statistics with work space of this thread's own, kept for its next piece."""
+    def _own(self, name: str, statistics: Any, points: Any = None) -> Any:
+        """Statistics with work space of this thread's own, kept for its next piece, and these points."""
         of, own = getattr(self._here, name, (None, None))
         if of is not statistics:
             own = with_own_scratch(statistics)
             setattr(self._here, name, (statistics, own))
-        return own
+        return own if points is None else reading(own, points)
 
     def hand_over(self, state: Any, sizes: Ints, slots: Any = None) -> None:
         """What the regions have gathered in these slots, merged in order, becomes the state's clusters; `sizes` is how many points each slot has."""
