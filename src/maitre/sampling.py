@@ -62,7 +62,8 @@ def sample(
 
     Parameters
     ----------
-    data : array, table or sparse matrix, one row per point. Memory maps and Zarr arrays stay on disk (`maitre.data.blocks`).
+    data : array, table or sparse matrix, one row per point, or the path of a file with one. Memory maps, Zarr arrays and large files of numbers stay on disk
+        (`maitre.data.blocks`).
     family : component model, or its name; by default chosen from the types of the columns (`maitre.families.auto.choose_family`).
     prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled. For points in space or time see
         `maitre.priors.DistanceDependent`.

@@ -46,12 +46,16 @@ def arm(deadly):
     def half_a_file(file, content):
         file.with_name(f".{file.name}.unfinished").write_bytes(content[: len(content) // 2])
 
+    def half_a_checkpoint(file, checkpoint):
+        half_a_file(file, b"PK\x03\x04 and so on")
+
     def half_a_chunk(path, value, exclusive=False):
         path.parent.mkdir(parents=True, exist_ok=True)
         content = bytes(value.as_buffer_like())
         path.with_suffix(".x.partial").write_bytes(content[: len(content) // 2])
 
     folder_module.replace_file = deadly.wrap(folder_module.replace_file, half_a_file)
+    folder_module.write_checkpoint = deadly.wrap(folder_module.write_checkpoint, half_a_checkpoint)
     _local._put = deadly.wrap(_local._put, half_a_chunk)
     folder_module._PACE = folder_module._SHARE = 0.0
 

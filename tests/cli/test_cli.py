@@ -236,7 +236,7 @@ def test_a_full_disk_is_told_in_one_line(points, capsys, monkeypatch):
         raise OSError(28, "No space left on device")
 
     points.to_csv("points.csv", index=False)
-    monkeypatch.setattr("maitre.posterior.folder.checkpoint_bytes", full)
+    monkeypatch.setattr("maitre.posterior.folder.write_checkpoint", full)
     with pytest.raises(SystemExit) as exit_:
         run(["fit", "points.csv", *FAST])
     errors = capsys.readouterr().err

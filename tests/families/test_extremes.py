@@ -113,7 +113,7 @@ def test_lists_of_mixed_types_keep_their_numbers():
     ("data", "message"),
     [
         (None, "the data are NoneType"),
-        ("abc", "the data are str"),
+        (b"abc", "the data are bytes"),
         ({}, "the data are dict"),
         ([[1.0, 2.0], [3.0]], "different lengths"),
         (pd.DataFrame(index=range(3)), "0 columns"),

@@ -39,6 +39,7 @@ class Chain:
 
     def commit(self) -> None:
         """Commit the state and take a checkpoint."""
+        self.checkpoint = None  # of a million labels there need not be two in memory
         self.state.commit()
         self.checkpoint = Checkpoint(self.iteration, self.state.variables(), self.moves.memory())
 

@@ -109,20 +109,20 @@ class Run:
         else:
             chain = go_on(self.model, self.settings, number, self.moves, where)
             self.recorder.go_on(number, self.settings.draws_at(where.iteration))
-        self.chains[number] = chain
+        self.chains[number], self.checkpoints[number] = chain, None
         with engine_named("threads", self.n_block_workers) as engine:
-            self._follow(chain, where, engine, Over(stop, clock).is_set, bar)
+            self._follow(chain, engine, Over(stop, clock).is_set, bar)
 
-    def _follow(self, chain: Chain, where: Checkpoint | None, engine: Engine, stopped: Callable[[], bool], bar: Progress) -> None:
+    def _follow(self, chain: Chain, engine: Engine, stopped: Callable[[], bool], bar: Progress) -> None:
         """Advance the chain, record its draws and checkpoints, and report its progress."""
-        number = chain.number
+        number, at = chain.number, -1 if chain.checkpoint is None else chain.checkpoint.iteration
         for draw in advance(chain, engine, stopped):
             if draw >= 0:
                 self.recorder.keep(number, draw, chain.state.kept())
                 self.n_kept[number] = max(self.n_kept[number], draw + 1)
-            if chain.checkpoint is not where and chain.checkpoint is not None:
-                where = chain.checkpoint
-                self.recorder.checkpoint(number, where)
+            if chain.checkpoint is not None and chain.checkpoint.iteration != at:
+                at = chain.checkpoint.iteration
+                self.recorder.checkpoint(number, chain.checkpoint)
             bar.report(number, chain.iteration, chain.state.status())
             if stopped():
                 break

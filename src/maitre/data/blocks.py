@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,7 @@ class Blocks(ABC):
 
 _GAP = 64  # rows that are rather read than skipped
 _ROWS_AT_ONCE = 1 << 18
+_BUFFER = 1 << 20  # bytes of a column of a Parquet file
 
 
 class ArrayBlocks(Blocks):
@@ -108,7 +109,7 @@ class ZarrBlocks(Blocks):
 
 
 class ParquetBlocks(Blocks):
-    """The rows of a Parquet file whose columns are numbers; the row group read last is kept for each thread."""
+    """The rows of a Parquet file whose columns are numbers, read batch by batch, for each thread on from the batch it read last."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         import pyarrow as pa
@@ -125,21 +126,39 @@ class ParquetBlocks(Blocks):
         self.shape = (int(self.starts[-1]), len(self.names))
         self._here = threading.local()
 
-    def _group(self, group: int) -> Floats:
+    def read(self, begin: int, end: int) -> Floats:
+        if begin >= end:
+            return np.empty((0, self.shape[1]))
+        last = self._batch(begin)
+        parts = [last[begin - self._here.first :]]
+        while self._here.first + len(last) < end:
+            last = self._next_batch()
+            parts.append(last)
+        surplus = self._here.first + len(last) - end
+        parts[-1] = parts[-1][: len(parts[-1]) - surplus]
+        return np.concatenate(parts)
+
+    def _batch(self, row: int) -> Floats:
+        """The batch of rows that this one is in; this thread's next one if that is it."""
+        here, group = self._here, int(np.searchsorted(self.starts, row, side="right")) - 1
+        if getattr(here, "first", row + 1) > row or here.first + len(here.values) < self.starts[group]:
+            here.batches, here.first, here.values = self._batches(group), int(self.starts[group]), np.empty((0, self.shape[1]))
+        while here.first + len(here.values) <= row:
+            self._next_batch()
+        return here.values
+
+    def _next_batch(self) -> Floats:
+        here = self._here
+        here.first += len(here.values)
+        here.values = next(here.batches)
+        return here.values
+
+    def _batches(self, group: int) -> Iterator[Floats]:
         import pyarrow.parquet as pq
 
-        if getattr(self._here, "group", -1) != group:
-            if not hasattr(self._here, "file"):
-                self._here.file = pq.ParquetFile(self.location)
-            table = self._here.file.read_row_group(group, use_threads=False)
-            self._here.values = np.column_stack([column.to_numpy(zero_copy_only=False).astype(np.float64) for column in table.combine_chunks().columns])
-            self._here.group = group
-        return self._here.values
-
-    def read(self, begin: int, end: int) -> Floats:
-        first, last = (int(np.searchsorted(self.starts, row, side="right")) - 1 for row in (begin, max(begin, end - 1)))
-        parts = [self._group(g)[max(0, begin - self.starts[g]) : end - self.starts[g]] for g in range(first, last + 1)]
-        return np.ascontiguousarray(np.concatenate(parts))
+        with pq.ParquetFile(self.location, pre_buffer=False, buffer_size=_BUFFER) as file:
+            for batch in file.iter_batches(max(1, self.together // self.shape[1]), range(group, file.num_row_groups), use_threads=False):
+                yield np.column_stack([column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False) for column in batch.columns])
 
 
 class ColumnBlocks(Blocks):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from maitre.data.blocks import ColumnBlocks, blocks_of, open_blocks
+from maitre.data.files import open_table
 
 _RAGGED = "the rows of the data have different lengths; expected a table: give every row the same number of columns"
 _BLOCK = 2**18  # rows that are read or hashed at once
@@ -355,9 +357,9 @@ KINDS: dict[str, type[Rows]] = {kind.KIND: kind for kind in (ArrayRows, BlockRow
 
 
 def as_data(data: Any) -> Rows:
-    """What a user may give, as rows: a table (DataFrame), a sparse matrix, or an array of numbers or truth values.
+    """What a user may give, as rows: a table (DataFrame), a sparse matrix, an array of numbers or truth values, or the path of a file with one of these.
 
-    Memory maps, Zarr arrays and `maitre.data.blocks.open_blocks(path)` stay on disk. Lists and arrays with text in them become tables, so that numbers beside text stay numbers. A one-dimensional array is one column.
+    Memory maps, Zarr arrays, `maitre.data.blocks.open_blocks(path)` and large files of numbers stay on disk. Lists and arrays with text in them become tables, so that numbers beside text stay numbers. A one-dimensional array is one column.
 
     >>> as_data([["a", 1.0], ["b", 2.5]]).raw.dtypes.tolist()[1]
     dtype('float64')
@@ -369,8 +371,10 @@ def as_data(data: Any) -> Rows:
         return BlockRows(blocks)
     if sparse.issparse(data):  # first: a matrix in the form of a dictionary of keys is a dictionary
         return SparseRows(data)
-    if data is None or isinstance(data, (str, bytes, dict)):
-        raise ValueError(f"the data are {type(data).__name__}; expected an array, a table (DataFrame) or a sparse matrix with one row per point")
+    if isinstance(data, (str, os.PathLike)):
+        return as_data(open_table(data))
+    if data is None or isinstance(data, (bytes, dict)):
+        raise ValueError(f"the data are {type(data).__name__}; expected an array, a table (DataFrame), a sparse matrix or a file with one row per point")
     if hasattr(data, "to_pandas"):
         table = as_data(data.to_pandas())
         table.given = data[:0] if hasattr(data, "height") else None

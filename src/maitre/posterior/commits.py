@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -90,22 +91,29 @@ def sha256_of(file: Path) -> str:
     return digest.hexdigest()
 
 
-def replace_file(file: Path, content: bytes | memoryview) -> None:
-    """Write a file in one step: a reader sees the old content or the new, never a half."""
+@contextmanager
+def replacing(file: Path) -> Iterator[IO[bytes]]:
+    """A file to write to that takes the place of another in one step: a reader sees the old content or the new, never a half."""
     unfinished = file.with_name(f".{file.name}.unfinished")
     with unfinished.open("wb") as target:
-        target.write(content)
+        yield target
         target.flush()
         os.fsync(target.fileno())
     os.replace(unfinished, file)
 
 
-def checkpoint_bytes(checkpoint: Checkpoint) -> memoryview:
-    """A checkpoint as a .npz file."""
+def replace_file(file: Path, content: bytes | memoryview) -> None:
+    """Write a file in one step."""
+    with replacing(file) as target:
+        target.write(content)
+
+
+def write_checkpoint(file: Path, checkpoint: Checkpoint) -> str:
+    """Write a checkpoint as a .npz file, without a copy of it in memory; returns its hash."""
     memory = np.frombuffer(json.dumps(checkpoint.memory, default=_plain).encode(), dtype=np.uint8)
-    content = io.BytesIO()
-    np.savez(content, iteration=checkpoint.iteration, memory=memory, **{f"value.{name}": value for name, value in checkpoint.values.items()})
-    return content.getbuffer()
+    with replacing(file) as target:
+        np.savez(target, iteration=checkpoint.iteration, memory=memory, **{f"value.{name}": value for name, value in checkpoint.values.items()})
+    return sha256_of(file)
 
 
 def _plain(value: Any) -> Any:
@@ -121,9 +129,8 @@ def read_checkpoint(path: Path, generation: Path, chain: ChainProgress) -> Check
     if chain.checkpoint is None:
         return None
     file = generation / chain.checkpoint
-    content = file.read_bytes() if file.is_file() else b""
-    if sha256(content) != chain.sha256:
+    if not file.is_file() or sha256_of(file) != chain.sha256:
         raise damaged(path, f"{chain.checkpoint} is missing or has been changed")
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+    with np.load(file, allow_pickle=False) as arrays:
         values = {name[6:]: arrays[name] for name in arrays.files if name.startswith("value.")}
         return Checkpoint(int(arrays["iteration"]), values, json.loads(arrays["memory"].tobytes()))

@@ -36,12 +36,11 @@ from maitre.posterior.commits import (
     ChainProgress,
     Checkpoint,
     Commit,
-    checkpoint_bytes,
     damaged,
     read_checkpoint,
     replace_file,
-    sha256,
     sha256_of,
+    write_checkpoint,
 )
 from maitre.posterior.described import class_at, described, path_of, restored
 from maitre.posterior.stored import ArrayWriter, StoredArray, create_array, metadata_digest
@@ -245,9 +244,7 @@ class RunFolder:
             name, before = f"chain-{chain}-{checkpoint.iteration}.npz", self.commit.chains[chain]
             digest = before.sha256
             if name != before.checkpoint:
-                content = checkpoint_bytes(checkpoint)
-                replace_file(self.generation / name, content)
-                digest = sha256(content)
+                digest = write_checkpoint(self.generation / name, checkpoint)
             with self._mutex:
                 self.commit.chains[chain] = ChainProgress(max(draws, before.draws), checkpoint.iteration, name, digest)
                 self._publish()
@@ -273,10 +270,8 @@ class RunFolder:
                 progress.draws = self.write(number)
                 checkpoint = checkpoints[number] if number < len(checkpoints) else None
                 if checkpoint is not None:
-                    content = checkpoint_bytes(checkpoint)
-                    progress.iteration, progress.sha256 = checkpoint.iteration, sha256(content)
-                    progress.checkpoint = f"chain-{number}-{progress.iteration}.npz"
-                    replace_file(self.generation / progress.checkpoint, content)
+                    progress.iteration, progress.checkpoint = checkpoint.iteration, f"chain-{number}-{checkpoint.iteration}.npz"
+                    progress.sha256 = write_checkpoint(self.generation / progress.checkpoint, checkpoint)
 
     def finish(self, outcome: dict[str, Any]) -> None:
         """Say how the run ended."""

@@ -20,11 +20,8 @@ from maitre.states.base import Variable
 
 _CHUNK = 2**18  # numbers in a chunk, or one draw
 _MOST_DRAWS = 1024  # in a chunk
-_FIRST_WIDTH = {
-    "cluster": 16,
-    "group": 1024,
-    "cell": _CHUNK,
-}  # entries in a chunk, at most as many as there are points; the array grows with the largest number
+_WIDTH = {"point": 2**22, "link": 2**22, "cluster": 16, "group": 1024, "cell": _CHUNK}  # entries of a draw in a chunk, at most
+_GROWS = ("cluster", "group", "cell")  # with the largest number so far
 
 
 def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, n_points: int) -> None:
@@ -32,7 +29,8 @@ def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, 
     import zarr
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    shape, first = entry_shape(variable, n_points, min(_FIRST_WIDTH.get(variable.over, 1), n_points)), entry_shape(variable, n_points, 1)
+    width = [min(_WIDTH[variable.over], n_points)] if variable.over in _WIDTH else []
+    shape, first = (*width, *variable.shape), (*[1 if variable.over in _GROWS else n_points for _ in width], *variable.shape)
     step = min(max(1, _CHUNK // max(1, int(np.prod(shape)))), _MOST_DRAWS)
     zarr.create_array(
         store=str(folder / variable.name),
@@ -48,12 +46,6 @@ def create_array(folder: Path, variable: Variable, n_chains: int, n_draws: int, 
 def _filler(variable: Variable) -> float:
     """What stands where a draw has no value: for clusters that it does not have."""
     return np.nan if np.dtype(variable.dtype).kind == "f" else -1
-
-
-def entry_shape(variable: Variable, n_points: int, width: int) -> tuple[int, ...]:
-    """The shape of one draw of a variable, for so many clusters."""
-    first = () if variable.over == "scalar" else (width,) if variable.over in _FIRST_WIDTH else (n_points,)
-    return (*first, *variable.shape)
 
 
 def metadata_digest(folder: Path, name: str) -> str:
@@ -117,15 +109,18 @@ class ArrayWriter:
             self.base[chain], self.waiting[chain] = self.base[chain] + self.step, self.waiting[chain][self.step :]
 
     def _write_chunk(self, chain: int, base: int, draws: Sequence[Any]) -> None:
-        """Draws from `base` on that lie in one chunk."""
-        end, block = base + len(draws), padded_block(draws, self.variable)
+        """Draws from `base` on that lie in one chunk, or in chunks beside each other, each put together by itself."""
+        end, scalar = base + len(draws), self.variable.over == "scalar"
+        entry = self.variable.shape if scalar else (max(len(draw) for draw in draws), *self.variable.shape)
         with self._writing:  # of several chains that need room, none must take back another's
-            self._make_room(max(self.array.shape[1], end), np.maximum(self.array.shape[2:], block.shape[1:]).tolist())
-            if block.shape[1:] != self.array.shape[2:]:
-                room = np.full((len(block), *self.array.shape[2:]), self.array.fill_value, dtype=self.array.dtype)
-                room[tuple(slice(size) for size in block.shape)] = block
-                block = room
-            self.array[chain, base:end] = block
+            self._make_room(max(self.array.shape[1], end), np.maximum(self.array.shape[2:], entry).astype(int).tolist())
+            if scalar:
+                self.array[chain, base:end] = np.asarray(draws, dtype=self.variable.dtype)
+            else:
+                width, step = self.array.shape[2], self.array.chunks[2]
+                for first in range(0, width, step):
+                    last = min(first + step, width)
+                    self.array[chain, base:end, first:last] = padded_block([draw[first:last] for draw in draws], self.variable, last - first)
             self.on_disk[chain] = max(self.on_disk[chain], end)
 
     def _make_room(self, n_draws: int, entry: list[int]) -> None:
@@ -142,14 +137,11 @@ class ArrayWriter:
                     self.array[chain, :end, full:] = np.full((end, wanted[2] - full, *wanted[3:]), self.array.fill_value, dtype=self.array.dtype)
 
 
-def padded_block(values: Sequence[Any], variable: Variable) -> Any:
-    """Draws as one array; a variable over clusters or cells, of which draws may have different numbers, is filled up with NaN or −1."""
-    if variable.over not in _FIRST_WIDTH or len({np.shape(value) for value in values}) == 1:
-        return np.asarray(values, dtype=variable.dtype)
-    widest = max(len(value) for value in values)
-    block = np.full((len(values), widest, *variable.shape), _filler(variable), dtype=variable.dtype)
-    for row, value in zip(block, values, strict=True):
-        row[: len(value)] = value
+def padded_block(draws: Sequence[Any], variable: Variable, width: int) -> Any:
+    """Draws as one array of this width; of a variable over clusters, groups or cells they may have fewer numbers, and are filled up with NaN or −1."""
+    block = np.full((len(draws), width, *variable.shape), _filler(variable), dtype=variable.dtype)
+    for row, draw in zip(block, draws, strict=True):
+        row[: len(draw)] = draw
     return block
 
 
@@ -215,13 +207,12 @@ class StoredArray:
                 block = np.asarray(self._array[(chain, slice(first, last + 1), *(slice(size) for size in self.shape[2:]))])
         except Exception as error:
             raise self._damaged(error) from None
-        return block[places - first]
+        return block if np.array_equal(places - first, range(len(block))) else block[places - first]
 
 
 def in_memory(values: Sequence[Sequence[Any]], variable: Variable) -> Any:
     """Draws of several chains, equally many of each, as one array."""
-    blocks = [padded_block(chain, variable) for chain in values]
-    if variable.over in _FIRST_WIDTH and len({block.shape for block in blocks}) > 1:
-        widest = max(block.shape[1] for block in blocks)
-        blocks = [np.pad(b, [(0, 0), (0, widest - b.shape[1]), *[(0, 0)] * (b.ndim - 2)], constant_values=_filler(variable)) for b in blocks]
-    return blocks[0][None] if len(blocks) == 1 else np.stack(blocks)
+    if variable.over == "scalar":
+        return np.asarray(values, dtype=variable.dtype)
+    width = max((len(draw) for draws in values for draw in draws), default=0)
+    return np.stack([padded_block(draws, variable, width) for draws in values]) if len(values) != 1 else padded_block(values[0], variable, width)[None]
