@@ -111,6 +111,18 @@ def test_draws_in_small_chunks_that_come_again_are_in_order(tmp_path, monkeypatc
     np.testing.assert_array_equal(np.asarray(longer.labels), whole(**(options | {"draws": 40})).labels)
 
 
+def test_draws_and_checkpoints_of_many_points_go_to_disk_in_pieces(tmp_path, monkeypatch):
+    """Chunks narrower than a draw, a draw in each, and labels that wait in a temporary file."""
+    for name, value in (("stored._CHUNK", 1), ("stored._WIDTH", {"point": 7, "link": 7, "cluster": 2}), ("commits._LARGE", 0), ("commits._AT_ONCE", 7)):
+        monkeypatch.setattr(f"maitre.posterior.{name}", value)
+    options = {"family": "NormalInverseGamma", "burn_in": 20, "draws": 10}
+    stored = whole(store=tmp_path / "run", **options)
+    assert stored.draws["labels"]._array.chunks[1:] == (1, 7)
+    assert isinstance(stored.checkpoints[0].values["labels"], np.memmap)
+    longer = mt.resume(tmp_path / "run", draws=40, progress=False)
+    np.testing.assert_array_equal(np.asarray(longer.labels), whole(**(options | {"draws": 40})).labels)
+
+
 def test_longer_than_planned(tmp_path):
     options = {"family": "NormalInverseGamma", "thin": 2}
     first = whole(store=tmp_path / "run", **options)

@@ -16,7 +16,7 @@ from maitre.engines.base import SERIAL, Engine
 from maitre.model import Model
 from maitre.moves import Composed, state_of
 from maitre.numerics.rng import stream, stream_at
-from maitre.posterior.commits import Checkpoint
+from maitre.posterior.commits import Checkpoint, set_aside
 from maitre.states.base import State, going_on
 
 
@@ -39,9 +39,9 @@ class Chain:
 
     def commit(self) -> None:
         """Commit the state and take a checkpoint."""
-        self.checkpoint = None  # of a million labels there need not be two in memory
+        self.checkpoint = None
         self.state.commit()
-        self.checkpoint = Checkpoint(self.iteration, self.state.variables(), self.moves.memory())
+        self.checkpoint = Checkpoint(self.iteration, {name: set_aside(value) for name, value in self.state.variables().items()}, self.moves.memory())
 
 
 def begin(model: Model, settings: Settings, number: int, moves: Composed, stop: Event | None = None) -> Chain:

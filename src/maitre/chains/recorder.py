@@ -50,7 +50,7 @@ class Memory:
     def keep(self, chain: int, draw: int, values: Mapping[str, Any]) -> None:
         """A draw of a chain."""
         for name, kept in self.values[chain].items():
-            value, kind = values[name], self.kinds.get(name)
+            value, kind = np.asarray(values[name]), self.kinds.get(name)
             wide = kind is not None and value.itemsize > np.dtype(kind).itemsize  # of labels in fewer bytes there may be very many
             kept.append(value.astype(kind) if wide else value)
 

@@ -98,14 +98,26 @@ class FileBlocks(Blocks):
 
 
 class ZarrBlocks(Blocks):
-    """The rows of a Zarr array."""
+    """The rows of a Zarr array; the chunks read last are kept for each thread, since reading one row of a chunk costs as much as all."""
 
     def __init__(self, array: Any, location: str) -> None:
         self.array, self.location = array, location
         self.shape = (int(array.shape[0]), int(array.shape[1]) if array.ndim > 1 else 1)
+        self.step = int(array.chunks[0]) * max(1, NUMBERS_TOGETHER // self.shape[1] // int(array.chunks[0]))
+        self._here = threading.local()
+
+    def _block(self, number: int) -> Floats:
+        here = self._here
+        if getattr(here, "number", -1) != number:
+            values = np.asarray(self.array[number * self.step : (number + 1) * self.step], dtype=np.float64)
+            here.number, here.values = number, values.reshape(len(values), self.shape[1])
+        return here.values
 
     def read(self, begin: int, end: int) -> Floats:
-        return np.ascontiguousarray(np.asarray(self.array[begin:end], dtype=np.float64).reshape(end - begin, self.shape[1]))
+        if begin >= end:
+            return np.empty((0, self.shape[1]))
+        first, last = begin // self.step, (end - 1) // self.step
+        return np.concatenate([self._block(b)[max(0, begin - b * self.step) : end - b * self.step] for b in range(first, last + 1)])
 
 
 class ParquetBlocks(Blocks):
@@ -157,7 +169,7 @@ class ParquetBlocks(Blocks):
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self.location, pre_buffer=False, buffer_size=_BUFFER) as file:
-            for batch in file.iter_batches(max(1, self.together // self.shape[1]), range(group, file.num_row_groups), use_threads=False):
+            for batch in file.iter_batches(max(1, NUMBERS_TOGETHER // self.shape[1]), range(group, file.num_row_groups), use_threads=False):
                 yield np.column_stack([column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False) for column in batch.columns])
 
 

@@ -55,7 +55,7 @@ def canonical_slots_of(labels: Any) -> Slots:
 
 def renumber(slots: Slots, capacity: int) -> None:
     """`canonical` in place, for labels below `capacity`."""
-    _canonical_slots(slots, np.full(max(capacity, 1), -1, dtype=np.int64), slots)
+    _rename(slots, Numbered(slots, capacity, slots.dtype).names, slots)
 
 
 @compiled
@@ -67,25 +67,53 @@ def replace(slots: Slots, old: int, new: int) -> None:
 
 
 @compiled
-def _canonical_slots(slots: Slots, names: Ints, result: Any) -> None:
+def _name(slots: Any, names: Ints) -> None:
+    """The numbers of clusters, in order of first appearance."""
     n_named = 0
     for i in range(len(slots)):
         k = slots[i]
-        if k >= 0:
-            if names[k] < 0:
-                names[k] = n_named
-                n_named += 1
-            result[i] = names[k]
-        else:
-            result[i] = -1
+        if k >= 0 and names[k] < 0:
+            names[k] = n_named
+            n_named += 1
 
 
-def canonical_slots(slots: Slots, capacity: int, dtype: Any = np.int64) -> Any:
-    """`canonical` for labels known to lie below `capacity`: one pass, no sorting.
+@compiled
+def _rename(slots: Any, names: Ints, result: Any) -> None:
+    for i in range(len(slots)):
+        result[i] = names[slots[i]] if slots[i] >= 0 else -1
+
+
+class Numbered:
+    """`canonical` for labels known to lie below `capacity`, worked out when asked for: `np.asarray(numbered)`, or a range of points; true as long as the labels stay.
+
+    >>> numbered = Numbered(np.array([7, 7, 2, 7, 0], dtype=np.int32), 8, np.uint8)
+    >>> np.asarray(numbered).tolist(), numbered[2:4].tolist()
+    ([0, 0, 1, 0, 2], [1, 0])
+    """
+
+    ndim = 1
+
+    def __init__(self, slots: Any, capacity: int, dtype: Any) -> None:
+        self.slots, self.names, self.dtype = slots, np.full(max(capacity, 1), -1, dtype=np.int64), np.dtype(dtype)
+        _name(slots, self.names)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __getitem__(self, points: slice) -> Any:
+        chosen = self.slots[points]
+        result = np.empty(len(chosen), dtype=self.dtype)
+        _rename(chosen, self.names, result)
+        return result
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self[:], dtype=dtype)
+
+
+def canonical_slots(slots: Slots, capacity: int) -> Ints:
+    """`canonical` for labels known to lie below `capacity`, without sorting.
 
     >>> canonical_slots(np.array([7, 7, 2, 7, 0], dtype=np.int32), 8).tolist()
     [0, 0, 1, 0, 2]
     """
-    result = np.empty(len(slots), dtype=dtype)
-    _canonical_slots(slots, np.full(capacity, -1, dtype=np.int64), result)
-    return result
+    return Numbered(slots, capacity, np.int64)[:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -15,6 +16,7 @@ import numpy as np
 
 FORMAT = 2
 COMMIT = "COMMIT.json"
+_LARGE, _AT_ONCE = 2**24, 2**22  # bytes, and numbers
 
 
 class Checkpoint(NamedTuple):
@@ -23,6 +25,19 @@ class Checkpoint(NamedTuple):
     iteration: int
     values: dict[str, Any]
     memory: dict[str, Any]
+
+
+def set_aside(values: Any) -> Any:
+    """Values as an array that nobody changes; one of many numbers waits in a temporary file until it is read, and takes no memory, if there is room on the disk."""
+    if np.ndim(values) != 1 or len(values) * values.dtype.itemsize < _LARGE:
+        return np.asarray(values)
+    try:
+        with tempfile.TemporaryFile() as file:
+            for first in range(0, len(values), _AT_ONCE):
+                values[first : first + _AT_ONCE].tofile(file)
+            return np.memmap(file, values.dtype, mode="r")
+    except OSError:
+        return np.asarray(values)
 
 
 @dataclass

@@ -48,7 +48,6 @@ from maitre.states.base import State, Variable
 
 T = TypeVar("T")
 _PACE = 1.0  # seconds between two checkpoints of a chain on disk, at least
-_MOST_WAITING = 2**24  # bytes of draws of a chain that wait in memory for the next checkpoint
 _SHARE = 60.0  # and so many times as long as writing one took: at most one or two per cent of the time
 
 
@@ -130,7 +129,6 @@ class RunFolder:
         self._lock, self._mutex = lock, Lock()
         self.pace = _PACE
         self._next: list[float] = []  # when each chain's next checkpoint is due
-        self._waiting: list[int] = []  # bytes of draws of each chain that wait for it
         self.published = False
         self.stale: tuple[str, ...] = ()  # answers of an earlier run
 
@@ -219,20 +217,15 @@ class RunFolder:
     def _open(self, n_chains: int) -> None:
         on_disk = [chain.draws for chain in self.commit.chains]
         self.writers = {v.name: ArrayWriter(self.generation / "draws", v, on_disk) for v in self.config.kept()}
-        self._next, self._waiting = [0.0] * n_chains, [0] * n_chains
+        self._next = [0.0] * n_chains
 
     # -- as the chains go on
 
     def keep(self, chain: int, draw: int, values: Mapping[str, Any]) -> None:
-        """A draw; it is on disk after the next checkpoint, or when many large ones wait."""
-        for name, writer in self.writers.items():
-            writer.keep(chain, draw, values[name])
-        self._waiting[chain] += sum(np.asarray(values[name]).nbytes for name in self.writers)
-        if self._waiting[chain] > _MOST_WAITING:
-            self._waiting[chain] = 0
-            with _told(self.path):
-                for writer in self.writers.values():
-                    writer.write_full(chain)
+        """A draw; it is on disk after the next checkpoint at the latest, and counts from then on."""
+        with _told(self.path):
+            for name, writer in self.writers.items():
+                writer.keep(chain, draw, values[name])
 
     def checkpoint(self, chain: int, checkpoint: Checkpoint, now: bool = False) -> None:
         """Write the draws so far and where the chain stands, if it is time for that. When that is changes nothing that is drawn."""

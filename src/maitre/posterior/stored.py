@@ -73,11 +73,12 @@ class ArrayWriter:
     def go_on(self, chain: int, made: int, n_draws: int, entry: tuple[int, ...]) -> None:
         """Draws up to `n_draws` are on disk, of the shape `entry`; those from `made` on will come again."""
         self.made[chain], self.base[chain] = made, made // self.step * self.step
-        self.waiting[chain] = list(StoredArray(self.path, [chain], n_draws, entry)[0, self.base[chain] :])
+        self.waiting[chain] = list(StoredArray(self.path, [chain], n_draws, entry)[0, self.base[chain] :]) if self.step > 1 else []
 
     def keep(self, chain: int, draw: int, value: Any) -> None:
-        """A draw; one that came before is replaced."""
+        """A draw; one that came before is replaced. Chunks that are full are written at once."""
         waiting, place, self.made[chain] = self.waiting[chain], draw - self.base[chain], draw + 1
+        value = value if self.step == 1 else np.asarray(value)
         if place < len(waiting):
             waiting[place] = value
         else:
@@ -86,6 +87,7 @@ class ArrayWriter:
                     f"draw {draw} of chain {chain} comes after draw {self.base[chain] + len(waiting) - 1}: a chain stands where its draws do not"
                 )
             waiting.append(value)
+        self._write_full(chain)
 
     def show(self, chain: int, value: Any) -> None:
         """A state before the first draw, which takes its place."""
@@ -95,13 +97,12 @@ class ArrayWriter:
 
     def write(self, chain: int) -> int:
         """Write what waits; returns how many draws of the chain are on disk."""
-        self.write_full(chain)
         waiting, base = self.waiting[chain], self.base[chain]
         for begin in range(0, len(waiting), self.step):
             self._write_chunk(chain, base + begin, waiting[begin : begin + self.step])
         return base + len(waiting)
 
-    def write_full(self, chain: int) -> None:
+    def _write_full(self, chain: int) -> None:
         """Write the chunks that are full, which need not wait any more."""
         full = (self.made[chain] - self.base[chain]) // self.step * self.step
         for _ in range(0, full, self.step):

@@ -79,7 +79,7 @@ class State(ABC):
 
     @abstractmethod
     def variables(self) -> dict[str, Any]:
-        """The present values of all declared variables."""
+        """The present values of all declared variables; arrays (`np.asarray` of them) to be looked at before the state changes."""
 
     @abstractmethod
     def commit(self) -> None:

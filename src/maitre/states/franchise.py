@@ -22,7 +22,7 @@ from maitre.families.words import Words
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.prefix import STRIDE
-from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber
+from maitre.partitions.labels import Numbered, canonical_slots, canonical_slots_of, renumber
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.base import Values, Variable
 from maitre.states.clusters import ClusterState
@@ -101,7 +101,7 @@ class FranchiseState(ClusterState):
 
     def variables(self) -> dict[str, Any]:
         """Labels, in few bytes, weights in the canonical order of the clusters, and hyper-parameters."""
-        labels = canonical_slots(self.labels, self.capacity, np.uint16 if self.capacity <= _SHORT + 1 else np.int32)
+        labels = Numbered(self.labels, self.capacity, np.uint16 if self.capacity <= _SHORT + 1 else np.int32)
         own = {"gammas": self.gammas.copy()} if self.model.prior.own else {}  # type: ignore[attr-defined]
         return {"labels": labels, "weights": self.beta[self.slots_in_order()], "rest": self.rest, **own, **super().variables()}
 
@@ -117,7 +117,7 @@ class FranchiseState(ClusterState):
         """What a draw keeps."""
         values = {"log_joint": self.log_joint, "n_clusters": float(self.n_clusters)} | self.variables()
         slots = self.slots_in_order()
-        values["group_cells"], values["group_counts"] = cells_of_groups(values["labels"], self.starts, len(slots))
+        values["group_cells"], values["group_counts"] = cells_of_groups(self.labels, self.starts, slots, self.capacity)
         if isinstance(self.model.family, Words):
             values["topic_cells"], values["topic_counts"] = cells_of_topics(self.statistics.seen, slots)
         else:

@@ -53,11 +53,13 @@ def log_urns(labels: Slots, starts: Ints, weights: Floats, gammas: Floats, count
     return total
 
 
-def cells_of_groups(labels: Slots, starts: Ints, n_clusters: int) -> tuple[Ints, Any]:
-    """The clusters of each group, as (group · number of clusters + cluster), in order, and how many points it has in each."""
-    n_cells = _count_cells(labels, starts, n_clusters)
+def cells_of_groups(labels: Slots, starts: Ints, slots: Ints, capacity: int) -> tuple[Ints, Any]:
+    """The clusters in these slots of each group, as (group · number of clusters + cluster), in order, and how many points the group has in each."""
+    numbers = np.zeros(capacity, dtype=np.int64)
+    numbers[slots] = np.arange(len(slots))
+    n_cells = _count_cells(labels, starts, capacity)
     cells, counts = np.empty(n_cells, dtype=np.int64), np.empty(n_cells, dtype=np.int32)
-    _list_clusters(labels, starts, n_clusters, cells, counts)
+    _list_clusters(labels, starts, numbers, len(slots), cells, counts)
     return cells, counts
 
 
@@ -73,13 +75,13 @@ def _count_cells(labels: Slots, starts: Ints, capacity: int) -> int:
 
 
 @compiled
-def _list_clusters(labels: Slots, starts: Ints, capacity: int, cells: Ints, counts: Any) -> None:
+def _list_clusters(labels: Slots, starts: Ints, numbers: Ints, n_clusters: int, cells: Ints, counts: Any) -> None:
     found = 0
-    here = np.zeros(capacity, dtype=np.int64)
+    here = np.zeros(n_clusters, dtype=np.int64)
     for m in range(len(starts) - 1):
         begin = found
         for i in range(starts[m], starts[m + 1]):
-            k = labels[i]
+            k = numbers[labels[i]]
             if here[k] == 0:
                 cells[found] = k
                 found += 1
@@ -87,7 +89,7 @@ def _list_clusters(labels: Slots, starts: Ints, capacity: int, cells: Ints, coun
         cells[begin:found].sort()
         for c in range(begin, found):
             k = cells[c]
-            cells[c], counts[c] = m * capacity + k, here[k]
+            cells[c], counts[c] = m * n_clusters + k, here[k]
             here[k] = 0
 
 

@@ -16,7 +16,7 @@ from maitre.families.statistics import supports
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints, Slots, padded
 from maitre.numerics.compilation import compiled, compiled_form_of
-from maitre.partitions.labels import canonical_slots, canonical_slots_of, renumber, replace
+from maitre.partitions.labels import Numbered, canonical_slots, canonical_slots_of, renumber, replace
 from maitre.priors.base import GibbsTypePrior
 from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.states.base import Values, Variable
@@ -90,8 +90,8 @@ class MixtureState(HyperparameterState):
 
     def variables(self) -> dict[str, Any]:
         """Labels, in as few bytes as they need, and hyper-parameters."""
-        labels = canonical_slots(self.labels, self.capacity, np.min_scalar_type(self.n_clusters) if self.labels.min(initial=0) >= 0 else np.dtype(np.int32))
-        return {"labels": labels, **super().variables()}
+        dtype = np.min_scalar_type(self.n_clusters) if self.labels.min(initial=0) >= 0 else np.dtype(np.int32)
+        return {"labels": Numbered(self.labels, self.capacity, dtype), **super().variables()}
 
     def commit(self) -> None:
         """Slots in canonical order, as many as the number of clusters asks for; statistics and log joint from scratch."""
