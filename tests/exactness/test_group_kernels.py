@@ -202,7 +202,7 @@ def local_step(key, xi, monkeypatch, rng):
         dishes[numbers] = part.labels
         groups = np.searchsorted(THREE.data.starts, points, side="right") - 1
         part.points = points
-        return Seats(numbers.astype(np.int32), dishes, np.array([len(set(numbers[groups == m])) for m in range(2)]))
+        return Seats.of_tables(numbers.astype(np.int32), dishes, np.array([len(set(numbers[groups == m])) for m in range(2)]))
 
     def sweep(part, seats, rng):
         found = choose(part, seats, rng)
@@ -244,7 +244,7 @@ def test_the_global_step_leaves_the_law_invariant(processors):
 def test_the_printed_ratio_does_not_leave_the_law_invariant(literal, least):
     """A uniform deal at given shares, accepted by the ratio of the conditional law (None) or by Eq. 6, with its misprint mended or as it is."""
     state, xi, dishes = FranchiseState(FOUR, np.array([0, 1, 2, 0]), compiled=False), np.array([0.6, 0.4]), np.array([0, 1, 2, 0])
-    seats = Seats(np.arange(4, dtype=np.int32), state.labels.copy(), np.array([2, 2]))
+    seats = Seats.of_tables(np.arange(4, dtype=np.int32), state.labels.copy(), np.array([2, 2]))
     keys, served = list(product(range(2), repeat=3)), np.bincount(dishes)
 
     def log_law(held_by):

@@ -14,7 +14,7 @@ from maitre.families.words import Words
 from maitre.model import Model
 from maitre.moves import dealt_groups, direct, documents, franchise, tables
 from maitre.moves import dishes as dish_moves
-from maitre.moves.dishes import Seats, move_dishes, seated
+from maitre.moves.dishes import AtTables, Seats, move_dishes, seated
 from maitre.moves.franchise import Served
 from maitre.moves.hyper import FamilyHyperparameters
 from maitre.moves.pairs import fill_members
@@ -317,7 +317,7 @@ def franchise_matrix(model, law):
             dishes = np.empty(max(tables_of) + 1, dtype=np.int32)
             dishes[list(tables_of)] = state.labels
             in_group = np.array([len(set(tables_of[a:b])) for a, b in zip(state.starts, state.starts[1:], strict=False)])
-            seats = tables.choose_tables(state, Seats(np.array(tables_of, dtype=np.int32), dishes, in_group), rng)
+            seats = tables.choose_tables(state, Seats.of_tables(np.array(tables_of, dtype=np.int32), dishes, in_group), rng)
             assert [len(set(seats.tables[a:b])) for a, b in zip(state.starts, state.starts[1:], strict=False)] == list(seats.in_group)
             return tuple(int(t) for t in canonical(seats.tables)), tuple(int(k) for k in state.canonical_labels())
 
@@ -371,8 +371,8 @@ def dish_law(model):
 
 def dish_matrix(model, partitions):
     """The exact transition matrix of one proposal, by following every branch."""
-    begin, sizes, points = np.array([0, 1, 3, 4]), np.array([1, 2, 1, 2]), np.array([i for table in TABLES for i in table])
-    table_of = np.repeat(np.arange(4), sizes)
+    sizes, points = np.array([1, 2, 1, 2]), np.array([i for table in TABLES for i in table])
+    at, table_of = AtTables(points, np.array([0, 1, 3, 4]), sizes, np.zeros(4, dtype=int)), np.repeat(np.arange(4), sizes)
     matrix = np.zeros((len(partitions), len(partitions)))
     for row, dishes in enumerate(partitions):
 
@@ -384,7 +384,7 @@ def dish_matrix(model, partitions):
             served = np.bincount(slots, minlength=state.capacity)
             members, first = np.empty(4, dtype=np.int64), np.empty(state.capacity, dtype=np.int64)
             fill_members(slots, served, members, first)
-            move_dishes.python(state.statistics, 1, log(float(model.prior.top)), slots, served, points, begin, sizes, members, first, served, rng)
+            move_dishes.python(state.statistics, 1, log(float(model.prior.top)), slots, served, at, members, first, served, rng)
             seen = state.statistics.total  # statistics follow
             assert all(seen[k] == sizes[slots == k].sum() for k in range(state.capacity))
             return tuple(int(k) for k in canonical(slots))

@@ -174,7 +174,7 @@ def _log_printed(state: FranchiseState, seats: Seats, dishes: Ints, held_by: Int
     processors, mass = len(xi), float(state.prior.top) / len(xi)
     holders = held_by[dishes]  # of every table
     tables = np.bincount(holders, minlength=processors)
-    served, sizes = np.bincount(dishes), np.bincount(seats.tables)
+    served, sizes = np.bincount(dishes), seats.at.sizes
     groups = np.repeat(np.arange(state.n_groups), seats.in_group)
     _, equal_clusters = np.unique(np.stack([held_by, served]), axis=1, return_counts=True)
     _, equal_tables = np.unique(np.stack([holders, groups, sizes]), axis=1, return_counts=True)

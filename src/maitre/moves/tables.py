@@ -21,7 +21,7 @@ import numpy as np
 
 from maitre.families.statistics import add, clear, derive, log_predictive_all, refresh, remove
 from maitre.moves.base import Report
-from maitre.moves.dishes import Seats, join, leave, seated
+from maitre.moves.dishes import AtTables, Seats, join, leave, seated
 from maitre.moves.franchise import FranchiseMove, Served
 from maitre.moves.pairs import fill_members
 from maitre.numerics.arrays import Floats, Ints, Slots
@@ -61,7 +61,7 @@ def sweep_tables(
         longest = max(longest, starts[m + 1] - starts[m])
     counts, scores, scratch = np.zeros(n_slots, dtype=np.int64), np.empty(n_slots), np.empty(n_slots)
     choices, weights, room = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1), np.empty(longest + 1)
-    points, begin = np.empty(longest, dtype=np.int64), np.empty(longest, dtype=np.int64)
+    points, begin, origin = np.empty(longest, dtype=np.int64), np.empty(longest, dtype=np.int64), np.zeros(longest, dtype=np.int64)
     for m in range(place[0], len(starts) - 1):
         first, last = starts[m], starts[m + 1]
         for k in range(n_slots):
@@ -123,6 +123,7 @@ def sweep_tables(
         for i in range(first, last):
             tables[i] += first
             points[i - first] += first
+        at = AtTables(points, begin, seats[first:], origin)
         for i in range(max(first, place[1]) if place[2] == 1 else first, last):
             table = np.int64(tables[i])
             if points[begin[table - first]] != i:
@@ -132,7 +133,7 @@ def sweep_tables(
                 place[0], place[1], place[2] = m, i, 1
                 return False
             own = np.int64(dishes[table])
-            leave(s, own, table - first, points, begin, seats[first:])
+            leave(s, own, table - first, at)
             served[own] -= 1
             sizes[own] -= seats[table]
             if sizes[own] == 0:
@@ -146,12 +147,12 @@ def sweep_tables(
             else:
                 for k in range(n_slots):
                     if scores[k] > -np.inf:
-                        scores[k] += join(s, k, table - first, points, begin, seats[first:])
-                        leave(s, k, table - first, points, begin, seats[first:])
+                        scores[k] += join(s, k, table - first, at)
+                        leave(s, k, table - first, at)
                 clear(s, free)
                 derive(s, free)
             chosen = draw_log(scores, n_slots, scratch, rng)
-            join(s, chosen, table - first, points, begin, seats[first:])
+            join(s, chosen, table - first, at)
             refresh(s, chosen)
             dishes[table] = chosen
             served[chosen] += 1
@@ -199,4 +200,4 @@ def choose_tables(state: FranchiseState, seats: Seats, rng: Any) -> Seats:
     renumber(tables, n)
     served_by = np.empty(int(tables.max()) + 1, dtype=np.int32)
     served_by[tables] = state.labels
-    return Seats(tables, served_by, in_group)
+    return Seats.of_tables(tables, served_by, in_group)

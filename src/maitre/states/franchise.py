@@ -234,9 +234,9 @@ class FranchiseState(ClusterState):
         self._empty_slots(self.capacity)
         self._fill()
 
-    def relabel(self, tables: Slots, dishes: Slots) -> None:
-        """The clusters of points that sit at `tables`, which serve `dishes`; the slots' statistics are theirs already."""
-        follow_tables(tables, dishes, self.labels)
+    def relabel(self, at: Any, dishes: Slots) -> None:
+        """The clusters of points that sit `at` tables which serve `dishes`; the slots' statistics are theirs already."""
+        follow_tables(at, dishes, self.labels)
         self.sizes = self._count()
         self.touched()
 

@@ -119,10 +119,11 @@ def sizes_of(labels: Slots, capacity: int) -> Ints:
 
 
 @compiled
-def follow_tables(tables: Slots, dishes: Slots, labels: Slots) -> None:
-    """labels[i] is what the table of point i serves (as `dishes[tables]`, without other arrays as long as the points)."""
-    for i in range(len(tables)):
-        labels[i] = dishes[tables[i]]
+def follow_tables(at: Any, dishes: Slots, labels: Slots) -> None:
+    """labels[i] is what the table of point i serves."""
+    for table in range(len(dishes)):
+        for place in range(at.begin[table], at.begin[table] + at.sizes[table]):
+            labels[np.int64(at.first[table]) + at.points[place]] = dishes[table]
 
 
 @compiled
