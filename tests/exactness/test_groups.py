@@ -475,9 +475,8 @@ def by_tables(state, rng):
     return tables.choose_tables(state, seated(state, rng), rng).served(state)
 
 
-@pytest.mark.parametrize("sweep", [direct.sweep, by_tables])
-def test_slots_that_run_out_in_the_middle_of_a_sweep(sweep):
-    """From one cluster with a large α, more clusters are born in a sweep than there are slots; nothing is lost."""
+def grown(sweep):
+    """From one cluster with a large α, more clusters are born in a sweep than there are slots."""
     counts = np.random.default_rng(0).integers(0, 3, size=(20, 60))
     model = Model.of(GroupedRows.of_counts(counts), Words(0.05, 60), HierarchicalDirichletProcess(500.0, 200.0))
     state, rng = FranchiseState(model, np.zeros(model.n, dtype=int)), stream(0)
@@ -486,10 +485,27 @@ def test_slots_that_run_out_in_the_middle_of_a_sweep(sweep):
     served = sweep(state, rng)
     assert state.capacity > before
     franchise.draw_weights(state, served, rng)
+    return state, served
+
+
+@pytest.mark.parametrize("sweep", [direct.sweep, by_tables])
+def test_slots_that_run_out_in_the_middle_of_a_sweep(sweep):
+    """Nothing is lost."""
+    state, served = grown(sweep)
     state.audit()
     assert np.all(served.of_cluster[state.sizes > 0] >= 1)
     assert not served.of_cluster[state.sizes == 0].any()
     assert served.in_group.sum() == served.of_cluster.sum()
+
+
+def test_labels_that_outgrow_their_form_in_the_middle_of_a_sweep(monkeypatch):
+    """Labels of four bytes for two from some number of slots on: the same draws."""
+    expected, _ = grown(direct.sweep)
+    monkeypatch.setattr("maitre.states.franchise._MOST_SHORT", 20)
+    state, _ = grown(direct.sweep)
+    assert [expected.labels.itemsize, state.labels.itemsize] == [2, 4]
+    np.testing.assert_array_equal(state.labels, expected.labels)
+    state.audit()
 
 
 def test_counts_that_outgrow_their_form_in_the_middle_of_a_sweep():

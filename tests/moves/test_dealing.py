@@ -22,7 +22,7 @@ def test_points_go_with_their_clusters_and_come_back(length, monkeypatch):
             for block, points in enumerate(dealt.by_block):
                 np.testing.assert_array_equal(points, np.flatnonzero(held_by[labels] == block))
             found = rng.integers(0, 6, 100).astype(np.int32)
-            dealt.take_back(found, names)
+            dealt.take_back(given, found, names)
             for block, points in enumerate(dealt.by_block):
                 np.testing.assert_array_equal(given[points], names[block, found[sum(map(len, dealt.by_block[:block])) :][: len(points)]])
 

@@ -179,7 +179,7 @@ def sweep_apart(state: FranchiseState, blocks: list[Ints], align: str, engine: E
     """One sweep of all processors, each with its groups and its own copy of all clusters; returns the numbers of tables."""
     before = state.sizes.copy()
     lengths = np.diff(state.starts)
-    labels = state.labels.copy()  # every processor writes to its own groups' part
+    labels = state.labels.astype(np.int32)  # every processor writes to its own groups' part
 
     def local(work: tuple[Ints, RngState]) -> tuple[Ints, Ints]:
         groups, own = work

@@ -44,7 +44,7 @@ class Deal:
     """The points of every block in order (`by_block`), from the blocks of the labels."""
 
     def __init__(self, labels: Ints | Slots, held_by: Ints, n_blocks: int, engine: Engine) -> None:
-        self._labels, self._engine = labels, engine
+        self._engine = engine
         ranges = [(begin, min(begin + _RANGE, len(labels))) for begin in range(0, len(labels), _RANGE)]
         self._counts = np.array(engine.map(lambda points: _count_points(labels, held_by, *points, n_blocks), ranges))
         sizes = self._counts.sum(axis=0)
@@ -53,6 +53,6 @@ class Deal:
         engine.map(lambda r: _list_points(labels, held_by, *ranges[r], self._first[r], self._points), range(len(ranges)))
         self.by_block: list[Any] = np.split(self._points, np.cumsum(sizes)[:-1])
 
-    def take_back(self, found: Slots, names: Slots) -> None:
+    def take_back(self, labels: Any, found: Slots, names: Slots) -> None:
         """New labels: names[j, k] for a point of block j for which k was `found`, block by block."""
-        self._engine.map(lambda r: _take_back(self._labels, self._points, self._first[r], self._counts[r], found, names), range(len(self._counts)))
+        self._engine.map(lambda r: _take_back(labels, self._points, self._first[r], self._counts[r], found, names), range(len(self._counts)))

@@ -80,7 +80,8 @@ def run_blocks(state: FranchiseState, held_by: Ints, rests: Floats, moves: list[
     for number, block in done.items():
         names[number, block.slots] = canonical[begin : begin + len(block.slots)]
         begin, rests[number] = begin + len(block.slots), block.rest
-    dealt.take_back(labels, names)
+    state.widen_labels(len(order))
+    dealt.take_back(state.labels, labels, names)
     found, sizes, served = (np.concatenate(several)[order] for several in zip(*((b.weights, b.sizes, b.served) for b in done.values()), strict=True))
     state.renew(found, sizes, float(rests.sum()))
     of_cluster = np.zeros(state.capacity, dtype=np.int64)

@@ -43,12 +43,12 @@ def numbered_by_size(labels: Any) -> Ints:
     return number[codes]
 
 
-def canonical_slots_of(labels: Any) -> Slots:
-    """`canonical` as a new array of 32-bit numbers."""
+def canonical_slots_of(labels: Any, dtype: Any = np.int32) -> Slots:
+    """`canonical` as a new array of 32-bit numbers, or of a type that holds all labels."""
     values = np.asarray(labels)
     if values.ndim != 1 or values.dtype.kind not in "iu" or not len(values) or int(values.max()) >= 4 * len(values) + 64:
-        return canonical(values).astype(np.int32)
-    copy: Slots = values.astype(np.int32)
+        return canonical(values).astype(dtype)
+    copy: Slots = values.astype(dtype)
     renumber(copy, int(copy.max()) + 1)
     return copy
 

@@ -30,6 +30,12 @@ from maitre.states.group_counts import cells_of_groups, cells_of_topics, fill_sl
 
 _SPARE_SLOTS = 8
 _SHORT = np.iinfo(np.uint16).max
+_MOST_SHORT = _SHORT + 1  # slots of which two bytes hold the numbers
+
+
+def _label_type(n_slots: int) -> type[np.integer[Any]]:
+    """Of labels, which are by far the most of what there is in memory."""
+    return np.uint16 if n_slots <= _MOST_SHORT else np.int32
 
 
 def _room_for(n_clusters: int) -> int:
@@ -47,13 +53,14 @@ class FranchiseState(ClusterState):
     def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None, starts: Ints | None = None) -> None:
         """`starts` says where groups begin, if the model's data do not."""
         super().__init__(model, compiled, values)
-        self.labels: Slots = canonical_slots_of(labels)
+        n_clusters = int(np.max(labels, initial=0)) + 1 if len(labels) else 0
+        self.labels: Any = canonical_slots_of(labels, _label_type(n_clusters))
         self._log_joint: float | None = None
         self.starts: Ints = model.data.starts if starts is None else starts  # type: ignore[union-attr]
         self.n_groups = len(self.starts) - 1
         gamma = self.prior.group.mean if self.prior.own else float(self.prior.group)
         self.gammas: Floats = np.array(values["gammas"]) if values is not None and "gammas" in values else np.full(self.n_groups, gamma)
-        n_clusters = int(self.labels.max(initial=-1)) + 1
+        n_clusters = int(self.labels.max()) + 1 if len(self.labels) else 0
         if values is not None and "weights" in values:
             self.rest, weights = float(values["rest"]), np.asarray(values["weights"], dtype=np.float64)[:n_clusters]
         else:
@@ -101,7 +108,7 @@ class FranchiseState(ClusterState):
 
     def variables(self) -> dict[str, Any]:
         """Labels, in few bytes, weights in the canonical order of the clusters, and hyper-parameters."""
-        labels = Numbered(self.labels, self.capacity, np.uint16 if self.capacity <= _SHORT + 1 else np.int32)
+        labels = Numbered(self.labels, self.capacity, self.labels.dtype)
         own = {"gammas": self.gammas.copy()} if self.model.prior.own else {}  # type: ignore[attr-defined]
         return {"labels": labels, "weights": self.beta[self.slots_in_order()], "rest": self.rest, **own, **super().variables()}
 
@@ -166,6 +173,10 @@ class FranchiseState(ClusterState):
         if len(self.common) and self.statistics.seen.itemsize == 2:
             self.statistics = self.statistics._replace(seen=self.statistics.seen.astype(np.float32))
 
+    def widen_labels(self, n_slots: int) -> None:
+        """Labels of a type that holds the numbers of so many slots."""
+        self.labels = self.labels.astype(_label_type(n_slots), copy=False)
+
     @property
     def crowded(self) -> bool:
         """Whether short counts could not hold those of two clusters together."""
@@ -189,6 +200,7 @@ class FranchiseState(ClusterState):
         """Slots for the labels, which are canonical, and room for some more."""
         n_clusters = len(weights)
         self._empty_slots(_room_for(n_clusters))
+        self.widen_labels(self.capacity)
         self.beta: Floats = np.zeros(self.capacity)
         self.beta[:n_clusters] = weights
         self.sizes: Ints = self._count() if sizes is None else np.pad(sizes, (0, self.capacity - len(sizes)))
@@ -218,7 +230,7 @@ class FranchiseState(ClusterState):
 
     def seat(self, labels: Ints | Slots, weights: Floats, rest: float) -> Ints:
         """Other clusters, of these weights; returns their numbers in canonical order, in which they take the first slots."""
-        self.labels, self.rest = labels.astype(np.int32), rest
+        self.labels, self.rest = labels.astype(_label_type(len(weights))), rest
         order = np.argsort(first_places(self.labels, len(weights), len(weights)))
         renumber(self.labels, len(order))
         self._build(weights[order])
@@ -249,6 +261,7 @@ class FranchiseState(ClusterState):
     def make_room(self) -> None:
         """More slots; none changes its number."""
         self._empty_slots(_room_for(self.capacity))
+        self.widen_labels(self.capacity)
         more = self.capacity - len(self.beta)
         self.beta, self.sizes = np.append(self.beta, np.zeros(more)), np.append(self.sizes, np.zeros(more, dtype=np.int64))
         self._fill()
