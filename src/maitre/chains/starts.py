@@ -110,10 +110,10 @@ def initial_labels(init: Any, model: Model, rng: RngState) -> Ints:
     if name == "singletons":
         return np.arange(model.n)
     if name == "random":
-        labels = np.empty(model.n, dtype=np.int32)
+        labels: Any = np.empty(model.n, dtype=np.uint16 if n_clusters <= 1 << 16 else np.int32)
         fill_below(labels, n_clusters, rng)
         renumber(labels, n_clusters)
-        return labels  # type: ignore[return-value]
+        return labels  # type: ignore[no-any-return]
     start_from = _k_means(model, n_clusters, rng)
     return start_from if name == "kmeans" else _variational(model, start_from, n_clusters, rng)
 

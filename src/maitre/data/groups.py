@@ -17,6 +17,7 @@ from maitre.data.rows import KINDS, ArrayRows, Rows, TableRows, as_data
 from maitre.numerics.arrays import Ints
 
 _MOST_WORDS = 2**31 - 1
+_AT_ONCE = 2**18  # entries of a matrix
 
 
 class GroupedRows(Rows):
@@ -45,9 +46,13 @@ class GroupedRows(Rows):
         for what, given, expected in (("vocabulary", vocabulary, matrix.shape[1]), ("list of names", names, matrix.shape[0])):
             if given is not None and len(given) != expected:
                 raise ValueError(f"the {what} has {len(given)} entries for counts of {matrix.shape[1]} words in {matrix.shape[0]} documents")
-        words = np.repeat(matrix.indices.astype(np.int32), matrix.data)
-        lengths = np.asarray(matrix.sum(axis=1)).ravel()
-        return cls(ArrayRows(words), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), None, names, matrix.shape[1], vocabulary)
+        starts = np.concatenate([[0], np.cumsum(np.asarray(matrix.sum(axis=1)))]).astype(np.int64)
+        words, place = np.empty(starts[-1], dtype=np.int32), 0
+        for first in range(0, matrix.nnz, _AT_ONCE):
+            found = np.repeat(matrix.indices[first : first + _AT_ONCE], matrix.data[first : first + _AT_ONCE])
+            words[place : place + len(found)] = found
+            place += len(found)
+        return cls(ArrayRows(words), starts, None, names, matrix.shape[1], vocabulary)
 
     @classmethod
     def of_index(cls, data: Any, groups: Any) -> Self:
@@ -146,11 +151,11 @@ def as_groups(groups: Any) -> GroupedRows:
 
 
 def counted_words(counts: Any) -> Any:
-    """A sparse matrix of whole numbers, words sorted within documents, or a `ValueError` that says where it is none."""
+    """A sparse matrix of whole numbers, words sorted within documents, or a `ValueError` that says where it is none. It may be the one that was given."""
     try:
         if np.ndim(counts) == 1:
             raise ValueError
-        matrix = sparse.csr_matrix(counts, copy=True)
+        matrix = sparse.csr_matrix(counts)
     except (TypeError, ValueError):
         raise ValueError(
             "the counts of words are no matrix of numbers with a row per document: use scikit-learn's CountVectorizer for texts, or give a pair (data, group of each point)"
@@ -162,18 +167,24 @@ def counted_words(counts: Any) -> Any:
         raise ValueError(
             f"document {_row(matrix, bad[0])} has the word {matrix.indices[bad[0]]}, which is out of range: words are numbered from 0 to {matrix.shape[1] - 1}"
         )
-    matrix.sum_duplicates()
-    matrix.sort_indices()
-    bad = np.flatnonzero(~(np.isfinite(matrix.data) & (matrix.data >= 0) & (matrix.data == np.floor(matrix.data))))
+    good = matrix.data >= 0
+    if matrix.data.dtype.kind not in "iub":
+        good &= np.isfinite(matrix.data) & (matrix.data == np.floor(matrix.data))
+    bad = np.flatnonzero(~good)
     if len(bad):
         raise ValueError(
             f"the count of word {matrix.indices[bad[0]]} in document {_row(matrix, bad[0])} is {matrix.data[bad[0]]}; counts are whole numbers of at least 0"
         )
-    matrix.eliminate_zeros()
+    whole = matrix.data if matrix.data.dtype.kind in "iu" else matrix.data.astype(np.int64)
+    if not matrix.has_canonical_format or not np.all(whole):
+        matrix = sparse.csr_matrix((whole.astype(np.int64), matrix.indices, matrix.indptr), shape=matrix.shape, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    elif whole is not matrix.data:
+        matrix = sparse.csr_matrix((whole, matrix.indices, matrix.indptr), shape=matrix.shape)
     total = float(matrix.data.sum(dtype=np.float64))
     if total > _MOST_WORDS:
         raise ValueError(f"there are {total:,.0f} words in all; at most {_MOST_WORDS:,} can be sampled: are these counts?")
-    matrix.data = matrix.data.astype(np.int64)
     return matrix
 
 

@@ -26,6 +26,7 @@ from maitre.numerics.prefix import STRIDE
 from maitre.numerics.rng import log_gamma_variate, uniform
 
 _MOST = 2**24
+_AT_ONCE = 2**20
 
 
 class WordStatistics(NamedTuple):
@@ -139,6 +140,14 @@ def count_counts(seen: Any, among: Any, histogram: Ints) -> None:
                 histogram[int(seen[w, k])] += 1
 
 
+def largest_frequency(words: Any) -> int:
+    """How often the commonest word occurs, without other arrays as long as the words."""
+    counts = np.zeros(int(words.max()) + 1, dtype=np.int64)
+    for first in range(0, len(words), _AT_ONCE):
+        counts += np.bincount(words[first : first + _AT_ONCE].astype(np.int64), minlength=len(counts))
+    return int(counts.max())
+
+
 @dataclass(frozen=True)
 class Words(ConjugateFamily):
     """Points are words by number, 0 to `n_words` − 1; left None, up to the largest there is. `concentration` is η: 1 for a flat prior, below 1 for topics of few words.
@@ -160,10 +169,11 @@ class Words(ConjugateFamily):
         if words.ndim != 1 or words.dtype.kind not in "iuf":
             raise ValueError(f"words are numbers in one column; these have shape {raw.shape} and type {raw.dtype}")
         most = _MOST if self.n_words is None else self.n_words
-        bad = np.flatnonzero(~((words >= 0) & (words < most) & (words == np.floor(words)))) if len(words) else np.empty(0, dtype=np.int64)
+        within = words.dtype.kind in "iu" and len(words) > 0 and words.min() >= 0 and words.max() < most
+        bad = np.empty(0, dtype=np.int64) if within else np.flatnonzero(~((words >= 0) & (words < most) & (words == np.floor(words))))
         if len(bad):
             raise ValueError(f"word {words[bad[0]]} of point {bad[0]} is no whole number from 0 to {most - 1}")
-        if len(words) >= _MOST and np.bincount(words.astype(np.int64)).max() >= _MOST:
+        if len(words) >= _MOST and largest_frequency(words) >= _MOST:
             raise ValueError(f"a word occurs more than {_MOST - 1} times: leave it out, as other stop words")
         return words.astype(np.int32, copy=False)
 
