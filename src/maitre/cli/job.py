@@ -26,6 +26,7 @@ from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints
 from maitre.partitions import adjusted_rand
 from maitre.posterior.folder import versions_used
+from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.posterior import Posterior
 from maitre.posterior.rankings import RankingPosterior
 from maitre.sampling import sample_model, workers
@@ -111,7 +112,6 @@ def write_answers(console: Console, posterior: Posterior, out: Path, took: float
     answer = _answered(posterior, took, time_budget)
     _write(out, answer, joined)
     show_answer(console, answer.summary)
-    console.print("\nWritten:", style="bold")
     contents = {
         "labels.csv": "the cluster of every row, and how sure that is",
         "clusters.png": "a picture of the clusters and the chains",
@@ -119,9 +119,44 @@ def write_answers(console: Console, posterior: Posterior, out: Path, took: float
     }
     if joined is not None:
         contents[JOINED] = "the input with the clusters beside it"
+    show_written(console, out, contents)
+
+
+def show_written(console: Console, out: Path, contents: dict[str, str]) -> None:
+    """The files of a run folder and what they hold."""
+    console.print("\nWritten:", style="bold")
     for name, meaning in contents.items():
         say(console, f"  {out / name}  {meaning}")
     say(console, f"  {out}  all draws: in Python maitre.load({str(out)!r}); for more of them maitre resume {out} --draws N")
+
+
+def facts_of_run(posterior: Posterior | GroupPosterior, took: float) -> dict[str, Any]:
+    """Model, settings and what surrounds the draws, for summary.json."""
+    model = posterior.model
+    return {
+        "family": described(model.given, model.family),
+        "prior": described(model.prior, model.prior),
+        "settings": posterior.settings,
+        "draws_kept": list(posterior.log_joint.shape),
+        "moves": posterior.moves,
+        "exact": posterior.exact,
+        "interrupted": posterior.interrupted,
+        "seconds": round(took, 3),
+        "versions": versions_used(),
+    }
+
+
+def notes_on_end(summary: dict[str, Any]) -> list[str]:
+    """Whether the run ended early, and whether its draws are exact."""
+    notes = []
+    chains, draws = summary["draws_kept"]
+    if summary["settings"].get("stopped_in_burn_in"):
+        notes.append("stopped during burn-in: this is the state then, not a draw from the posterior; 'maitre resume' goes on from here.")
+    elif summary["interrupted"]:
+        notes.append(f"stopped early, with {draws} of {summary['settings']['draws']} draws in each of {chains} chains; 'maitre resume' goes on from here.")
+    if not summary["exact"]:
+        notes.append("some moves used are approximate: these are not draws from the exact posterior.")
+    return notes
 
 
 def _answered(posterior: Posterior, took: float, time_budget: float | None) -> Answer:
@@ -145,17 +180,10 @@ def _answered(posterior: Posterior, took: float, time_budget: float | None) -> A
         "n_clusters_posterior": {str(k): p for k, p in posterior.k_probabilities().items()},
         "diagnostics": posterior.diagnostics(),
         "columns": columns_in_json(model.columns),
-        "family": described(model.given, model.family),
         "choice": model.choice,
-        "prior": described(model.prior, model.prior),
-        "settings": posterior.settings | {"time_budget": time_budget},
-        "draws_kept": list(posterior.log_joint.shape),
-        "moves": posterior.moves,
-        "exact": posterior.exact,
-        "interrupted": posterior.interrupted,
-        "seconds": round(took, 3),
-        "versions": versions_used(),
+        **facts_of_run(posterior, took),
     }
+    summary["settings"] = summary["settings"] | {"time_budget": time_budget}
     summary = without_nan(summary)
     read = (notes.get("reading") or {}).get("notes", [])
     return Answer(posterior, labels, certain, summary | {"notes": _notes(summary)}, model_rows(notes.get("name", ""), model, read))
@@ -163,18 +191,9 @@ def _answered(posterior: Posterior, took: float, time_budget: float | None) -> A
 
 def _notes(summary: dict[str, Any]) -> list[str]:
     """What a reader should know before believing the answer."""
-    notes = []
-    chains, draws = summary["draws_kept"]
-    if summary["adjusted_rand"] is not None:
-        notes.append(f"agreement with the given labels (adjusted Rand index, 1 is perfect, 0 is chance): {summary['adjusted_rand']:.3f}")
-    if summary["settings"].get("stopped_in_burn_in"):
-        notes.append("stopped during burn-in: this is the state then, not a draw from the posterior; 'maitre resume' goes on from here.")
-        return notes
-    if summary["interrupted"]:
-        notes.append(f"stopped early, with {draws} of {summary['settings']['draws']} draws in each of {chains} chains; 'maitre resume' goes on from here.")
-    if not summary["exact"]:
-        notes.append("some moves used are approximate: these are not draws from the exact posterior.")
-    return notes
+    agreement = summary["adjusted_rand"]
+    known = [] if agreement is None else [f"agreement with the given labels (adjusted Rand index, 1 is perfect, 0 is chance): {agreement:.3f}"]
+    return [*known, *notes_on_end(summary)]
 
 
 def without_nan(value: Any) -> Any:

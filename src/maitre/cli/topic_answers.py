@@ -13,16 +13,15 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from maitre.cli.job import without_nan, write_text
-from maitre.cli.model import described, model_lines
-from maitre.cli.show import heading, say, show_model, table_of
+from maitre.cli.job import facts_of_run, notes_on_end, show_written, without_nan, write_text
+from maitre.cli.model import model_lines
+from maitre.cli.show import heading, show_model, table_of
 from maitre.data.corpora import read_documents
 from maitre.data.files import write_table
 from maitre.families.words import Words
 from maitre.model import Model
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.wording import counted
-from maitre.posterior.folder import versions_used
 from maitre.posterior.groups import GroupPosterior
 from maitre.posterior.verdict import WORRYING
 
@@ -62,10 +61,7 @@ def write_topics(console: Console, posterior: GroupPosterior, out: Path, took: f
     write_text(out / "summary.txt", text)
     write_text(out / "summary.json", json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False))
     _show(console, frame, summary)
-    console.print("\nWritten:", style="bold")
-    for name, meaning in ANSWERS.items():
-        say(console, f"  {out / name}  {meaning}")
-    say(console, f"  {out}  all draws: in Python maitre.load({str(out)!r}); for more of them maitre resume {out} --draws N")
+    show_written(console, out, ANSWERS)
 
 
 def write_groups(console: Console, posterior: GroupPosterior, out: Path, took: float) -> None:
@@ -148,32 +144,18 @@ def _summary(posterior: GroupPosterior, frame: Any, took: float) -> dict[str, An
         "topics": frame.head(_SHOWN).to_dict("records"),
         "start": posterior.start_in_words,
         "diagnostics": posterior.diagnostics(),
-        "family": described(posterior.model.given, posterior.model.family),
-        "prior": described(posterior.model.prior, posterior.model.prior),
-        "settings": posterior.settings,
-        "draws_kept": list(posterior.log_joint.shape),
-        "moves": posterior.moves,
-        "exact": posterior.exact,
-        "interrupted": posterior.interrupted,
-        "seconds": round(took, 3),
-        "versions": versions_used(),
+        **facts_of_run(posterior, took),
     }
-    return dict(without_nan(summary | {"notes": _notes(posterior, summary)}))
+    return dict(without_nan(summary | {"notes": _notes(summary)}))
 
 
-def _notes(posterior: GroupPosterior, summary: dict[str, Any]) -> list[str]:
+def _notes(summary: dict[str, Any]) -> list[str]:
     """What a reader should know before believing the answer."""
     notes = [
         "these are the topics of one draw, that with the highest log joint. 'found again' is the share of other draws, of all chains, with a topic of much the same words; "
-        "topics are matched across draws for this alone."
+        "topics are matched across draws for this alone.",
+        *notes_on_end(summary),
     ]
-    chains, draws = summary["draws_kept"]
-    if posterior.settings.get("stopped_in_burn_in"):
-        notes.append("stopped during burn-in: these are the topics then, no draw from the posterior; 'maitre resume' goes on from here.")
-    elif posterior.interrupted:
-        notes.append(f"stopped early, with {draws} of {posterior.settings['draws']} draws in each of {chains} chains; 'maitre resume' goes on from here.")
-    if not posterior.exact:
-        notes.append("some moves used are approximate: these are not draws from the exact posterior.")
     worst = [row["r_hat"] for row in summary["diagnostics"].values()]
     if not all(np.isfinite(worst)) or max(worst) > WORRYING:
         notes.append(
