@@ -133,7 +133,7 @@ def most_clusters(model: Model) -> int:
 def _k_means(model: Model, n_clusters: int, rng: RngState) -> Ints:
     """k-means on the family's vectors, or on the frequencies of words in documents, whose words then are all in one cluster."""
     if isinstance(model.data, GroupedRows) and model.data.n_words is not None:
-        return canonical(np.repeat(k_means(model.data.frequencies(), n_clusters, rng), np.diff(model.data.starts)))
+        return np.repeat(k_means(model.data.frequencies(), n_clusters, rng).astype(np.min_scalar_type(n_clusters)), np.diff(model.data.starts))
     return canonical(k_means(model.vectors, n_clusters, rng))
 
 

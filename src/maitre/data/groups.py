@@ -72,10 +72,13 @@ class GroupedRows(Rows):
 
     def frequencies(self) -> Any:
         """The square roots of the shares of words in documents, a sparse row of length 1 for each that is not empty."""
-        counts = sparse.csr_matrix((np.ones(self.n), self.rows.raw, self.starts), shape=(self.n_groups, self.n_words), copy=True)
-        counts.sum_duplicates()
-        lengths = np.maximum(np.diff(self.starts), 1)
-        return sparse.diags_array(1.0 / np.sqrt(lengths)) @ counts.sqrt()
+        words, begins = self.rows.raw, np.ones(self.n, dtype=np.bool_)
+        begins[1:] = words[1:] != words[:-1]
+        begins[self.starts[:-1][np.diff(self.starts) > 0]] = True
+        first = np.flatnonzero(begins)
+        counts, places = np.diff(np.append(first, self.n)), np.searchsorted(first, self.starts)
+        shares = counts / np.repeat(np.diff(self.starts), np.diff(places))
+        return sparse.csr_matrix((np.sqrt(shares), words[first], places), shape=(self.n_groups, self.n_words))
 
     def in_given_order(self, values: Any) -> Any:
         """Values over points, last, in the order in which the points were given."""
