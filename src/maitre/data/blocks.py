@@ -161,8 +161,10 @@ class ParquetBlocks(Blocks):
 
     def _next_batch(self) -> Floats:
         here = self._here
-        here.first += len(here.values)
-        here.values = next(here.batches)
+        found = next(here.batches, None)
+        if found is None:
+            raise ValueError(f"'{self.location}' ends before row {self.shape[0]}: it has become shorter while it was read")
+        here.first, here.values = here.first + len(here.values), found
         return here.values
 
     def _batches(self, group: int) -> Iterator[Floats]:
