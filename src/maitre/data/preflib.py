@@ -28,8 +28,9 @@ _LEFT_OUT = ("", "0", "na", "nan", "-", "none")
 TIES = ("refuse", "random")
 
 
-def read_preflib(path: Path, ties: str = "refuse", seed: int = 0, known: Sequence[str] | None = None) -> Rankings:
+def read_preflib(path: str | Path, ties: str = "refuse", seed: int = 0, known: Sequence[str] | None = None) -> Rankings:
     """Rankings from a PrefLib file, plain or .gz; items keep the file's names, or are found among those that are known. Ties ({a,b}) are refused, or broken at random."""
+    path = Path(path)
     one_of("ties", ties, TIES)
     rng = np.random.default_rng(seed)
     names: dict[int, str] = {}
@@ -90,8 +91,9 @@ def _unbound(where: str, count: int, ranking: str, ties: str, rng: Any) -> Itera
         yield 1, [group[i] for group in groups for i in rng.permutation(len(group))]
 
 
-def read_orderings(path: Path, known: Sequence[str] | None = None) -> Rankings:
+def read_orderings(path: str | Path, known: Sequence[str] | None = None) -> Rankings:
     """A table with a row for each voter, whose columns are places: the item in the first place, in the second, …; empty, 0 or NA after the last. The first row is a heading."""
+    path = Path(path)
     rows = _table(path)
     heading, lists, numbers = next(rows)[1], [], []
     if {"voter", "rank", "item"} <= {name.strip().lower() for name in heading}:
@@ -117,8 +119,9 @@ def read_orderings(path: Path, known: Sequence[str] | None = None) -> Rankings:
     return _of_lists(path, lists, numbers, known, len(heading))
 
 
-def read_ranks(path: Path, known: Sequence[str] | None = None) -> Rankings:
+def read_ranks(path: str | Path, known: Sequence[str] | None = None) -> Rankings:
     """A table with a row for each voter, whose columns are items, named in the first row: the place of each, 1 the best; empty, 0 or NA for an item not ranked."""
+    path = Path(path)
     rows = _table(path)
     names = [name.strip() for name in next(rows)[1]]
     if len(names) < 2:
@@ -152,8 +155,9 @@ def read_ranks(path: Path, known: Sequence[str] | None = None) -> Rankings:
     return _of_items(path, rankings, names, known, [1] * len(names))
 
 
-def read_long(path: Path, known: Sequence[str] | None = None) -> Rankings:
+def read_long(path: str | Path, known: Sequence[str] | None = None) -> Rankings:
     """A table with columns voter, rank and item, in any order: a row for each item that a voter ranks."""
+    path = Path(path)
     rows = _table(path)
     heading = [name.strip().lower() for name in next(rows)[1]]
     missing = [name for name in ("voter", "rank", "item") if name not in heading]
@@ -193,8 +197,9 @@ def read_long(path: Path, known: Sequence[str] | None = None) -> Rankings:
 FORMATS = {"orderings": read_orderings, "ranks": read_ranks, "long": read_long}
 
 
-def read_rankings(path: Path, form: str | None = None, ties: str = "refuse", seed: int = 0, known: Sequence[str] | None = None) -> Rankings:
+def read_rankings(path: str | Path, form: str | None = None, ties: str = "refuse", seed: int = 0, known: Sequence[str] | None = None) -> Rankings:
     """Rankings from a file: PrefLib's by its ending, a table in the form that is asked for; of the file's own items, or of those that are known."""
+    path = Path(path)
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if not path.is_file():
         raise ValueError(f"there is no file {str(path)!r}")
