@@ -42,7 +42,7 @@ class Enumeration:
 
     def where(self, state):
         values = state.variables()
-        return tuple(int(v) for v in values["labels"]), tuple(tuple(int(i) for i in row) for row in values["orderings"])
+        return tuple(int(v) for v in np.asarray(values["labels"])), tuple(tuple(int(i) for i in row) for row in values["orderings"])
 
     def error(self, step):
         """max |πP − π| and how far the rows are from summing to one."""
