@@ -16,7 +16,7 @@ import numpy as np
 
 FORMAT = 2
 COMMIT = "COMMIT.json"
-_LARGE, _AT_ONCE = 2**24, 2**22  # bytes, and numbers
+_LARGE, _AT_ONCE = 2**22, 2**22  # bytes, and numbers
 
 
 class Checkpoint(NamedTuple):
