@@ -225,6 +225,7 @@ def test_what_a_run_killed_at_its_start_leaves_is_no_obstacle(points, tmp_path, 
     left = tmp_path / "left"
     (left / "run-1" / "draws").mkdir(parents=True)
     (left / ".lock").touch()
+    (left / ".COMMIT.json.unfinished").write_text("{")  # the first commit, killed in the middle
     run(["fit", "points.csv", "--out", "left", "-q", *FAST])
     assert is_whole(left)
     (tmp_path / "mine" / "run-1").mkdir(parents=True)  # a folder of that name without draws is somebody's own

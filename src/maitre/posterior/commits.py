@@ -106,15 +106,19 @@ def sha256_of(file: Path) -> str:
     return digest.hexdigest()
 
 
+def unfinished(file: Path) -> Path:
+    """Where a file is written that is to take the place of another."""
+    return file.with_name(f".{file.name}.unfinished")
+
+
 @contextmanager
 def replacing(file: Path) -> Iterator[IO[bytes]]:
     """A file to write to that takes the place of another in one step: a reader sees the old content or the new, never a half."""
-    unfinished = file.with_name(f".{file.name}.unfinished")
-    with unfinished.open("wb") as target:
+    with unfinished(file).open("wb") as target:
         yield target
         target.flush()
         os.fsync(target.fileno())
-    os.replace(unfinished, file)
+    os.replace(unfinished(file), file)
 
 
 def replace_file(file: Path, content: bytes | memoryview) -> None:

@@ -40,6 +40,7 @@ from maitre.posterior.commits import (
     read_checkpoint,
     replace_file,
     sha256_of,
+    unfinished,
     write_checkpoint,
 )
 from maitre.posterior.described import class_at, described, path_of, restored
@@ -110,7 +111,8 @@ def check_writable(path: Path, replacing: bool) -> None:
 
 def holds_nothing(path: Path) -> bool:
     """Whether a folder is empty, but for what a run leaves that was killed before its first commit."""
-    return not (path / COMMIT).is_file() and all(entry.name == ".lock" or _is_generation(entry) for entry in path.iterdir())
+    left = (".lock", unfinished(path / COMMIT).name)
+    return not (path / COMMIT).is_file() and all(entry.name in left or _is_generation(entry) for entry in path.iterdir())
 
 
 def _is_generation(entry: Path) -> bool:
