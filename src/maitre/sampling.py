@@ -68,7 +68,8 @@ def sample(
     prior : prior over partitions, or its name; by default a Dirichlet process whose concentration is sampled. For points in space or time see
         `maitre.priors.DistanceDependent`.
     moves : names joined by "+", or move objects; "auto" is the best choice for the family, and "parallel" for 50,000 points or more.
-    draws, burn_in : iterations kept and dropped, per chain; by default 150,000 visits to points, between 15 and 1000 iterations, after half as many (between 10 and 400).
+    draws, burn_in : iterations kept and dropped, per chain; by default 1000 draws for up to 150 points, 430 for 350, 170 for 1,800, 30 for 5,000 and 15 for 10,000 and more,
+        after half as many (10 to 400).
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.
     seed : one seed gives the same draws on any number of threads. A whole number, a NumPy `Generator` to draw it from, or None for another one every time.

@@ -10,9 +10,11 @@ import numpy as np
 from maitre.numerics.arguments import as_seed, number, whole_number
 from maitre.partitions.labels import canonical
 
-_POINT_UPDATES = 150_000
 _MOST_CHAINS = 10_000
-_LEAST, _MOST = 15, 1000
+_POINTS, _DRAWS = (
+    (150, 350, 1_800, 5_000, 10_000),
+    (1000, 430, 170, 30, 15),
+)  # a few seconds for each; of more points, where clusters tend to be clear, fewer do
 _LEAST_BURN_IN, _MOST_BURN_IN = 10, 400  # chains start from good places
 
 
@@ -35,9 +37,14 @@ class Settings:
                 object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
 
     def filled(self, n: int) -> Settings:
-        """With numbers of draws for n points: by default 150,000 visits to points, between 15 and 1000 iterations; half as many before, between 10 and 400."""
-        draws, burn_in = int(np.clip(_POINT_UPDATES // n, _LEAST, _MOST)), int(np.clip(_POINT_UPDATES // (2 * n), _LEAST_BURN_IN, _MOST_BURN_IN))
-        return replace(self, draws=draws if self.draws is None else self.draws, burn_in=burn_in if self.burn_in is None else self.burn_in)
+        """With numbers of draws for n points, and half as many before, between 10 and 400.
+
+        >>> [(Settings().filled(n).draws, Settings().filled(n).burn_in) for n in (2, 350, 1000, 5000, 10**6)]
+        [(1000, 400), (430, 215), (237, 118), (30, 15), (15, 10)]
+        """
+        usual = round(float(np.exp(np.interp(np.log(n), np.log(_POINTS), np.log(_DRAWS)))))
+        burn_in = int(np.clip(usual // 2, _LEAST_BURN_IN, _MOST_BURN_IN))
+        return replace(self, draws=usual if self.draws is None else self.draws, burn_in=burn_in if self.burn_in is None else self.burn_in)
 
     @property
     def n_iterations(self) -> int:

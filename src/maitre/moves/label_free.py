@@ -57,7 +57,7 @@ class LabelFree:
         self.pool = pool_of(model.n) if model.pool is None else model.pool
         self.local = self.pool if model.in_memory else np.arange(len(self.pool))  # their numbers in the statistics
         n_numbers, n_features, dense = state.run(dimensions)
-        self.rest, self.sides = (np.empty((self.n_workers, len(self.pool)), dtype=np.int64) for _ in range(2))
+        self.rest, self.sides = (np.empty((self.n_workers, len(self.pool)), dtype=kind) for kind in (np.int64, np.uint8))
         wave = _TOGETHER * self.n_workers
         self.found = np.zeros((wave, 5, n_numbers)), np.zeros((wave, 5)), np.zeros((wave, 4), dtype=np.int64)
         self.theta = self.found[0][0]

@@ -23,7 +23,7 @@ from maitre.families.statistics import (
     set_coefficients,
     settle,
 )
-from maitre.moves.label_kernels import stream_of
+from maitre.moves.label_kernels import Coins, stream_of
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.compilation import compiled, compiled_form_of, kernel
 from maitre.numerics.draw import draw_below, draw_event, draw_log
@@ -75,7 +75,9 @@ compiled_form_of(log_odds_density)(compiled(log_odds_density))
 compiled_form_of(log_share)(compiled(log_share))
 
 
-def lay_out(s: Any, part_a: int, part_b: int, pool: Ints, rest: Ints, n_sample: int, launched: bool, sides: Ints, theta: Floats, work: Floats, rng: Any) -> int:
+def lay_out(
+    s: Any, part_a: int, part_b: int, pool: Ints, rest: Ints, n_sample: int, launched: bool, sides: Coins, theta: Floats, work: Floats, rng: Any
+) -> int:
     """Two parts of the subsample, the first places of `rest`, in two slots and on two `sides`; returns the size of the first.
 
     By fair coins; or, `launched`, by scans that look for two clusters, over more points each time, from some that have been seated one after the other.
@@ -121,7 +123,7 @@ def lay_out(s: Any, part_a: int, part_b: int, pool: Ints, rest: Ints, n_sample: 
 
 
 def log_density(
-    s: Any, part_a: int, part_b: int, pool: Ints, rest: Ints, n_sample: int, size_a: int, sides: Ints, odds: float, left: Floats, right: Floats
+    s: Any, part_a: int, part_b: int, pool: Ints, rest: Ints, n_sample: int, size_a: int, sides: Coins, odds: float, left: Floats, right: Floats
 ) -> float:
     """log g of the log odds of b and the parameters of both sides, given the two parts of the subsample."""
     a, b = size_a + 1.0, n_sample - size_a + 1.0
@@ -213,7 +215,7 @@ def propose(
     counts: Ints,
     occupied: Ints,
     rest: Ints,
-    sides: Ints,
+    sides: Coins,
     all_theta: Floats,
     all_outcome: Floats,
     all_slots: Ints,
