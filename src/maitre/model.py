@@ -166,7 +166,7 @@ def _better_left(rows: Rows, family: Family, named: bool) -> bool:
 @lru_cache(maxsize=4)
 def pool_of(n: int, n_columns: int = 1) -> Ints:
     """A choice of points that depends on the size of the data alone: all, or about 65,536, and fewer of many columns."""
-    size = min(POOL, max(_LEAST_POOL, _NUMBERS_IN_POOL // n_columns))
+    size = min(POOL, max(_LEAST_POOL, _NUMBERS_IN_POOL // max(1, n_columns)))
     return np.arange(n) if n <= size else np.unique(np.random.default_rng(n).integers(0, n, size))
 
 

@@ -98,3 +98,10 @@ def test_clusters_that_few_points_do_not_show_are_found_from_more():
     x, truth = gaussian_clusters(5000, 20, 30, 1.0, seed=0)
     found = start(Model.of(x, HierarchicalNormalInverseWishart(), DirichletProcess()), "auto", stream(0, 1))
     assert adjusted_rand(truth, found.canonical_labels()) > 0.7
+
+
+def test_many_points_of_one_cluster_stay_together():
+    """Starts are compared by all points that are looked at: with a tenth of them, the luckiest of many clusterings of noise would win."""
+    for seed in (0, 2):
+        x = np.random.default_rng(seed).normal(size=(20_000, 4))
+        assert start(Model.of(x, HierarchicalNormalInverseWishart(), DirichletProcess()), "auto", stream(0, 1)).n_clusters == 1

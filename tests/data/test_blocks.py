@@ -1,5 +1,7 @@
 """Matrices that stay on disk: the same rows, and the same chain, as from memory."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,6 +44,7 @@ def test_rows_are_those_of_the_matrix(tmp_path, kind, form):
     for rows in (slice(0, 5000), slice(650, 2150), slice(10, 10), points):
         np.testing.assert_array_equal(blocks[rows], X[rows])
     np.testing.assert_array_equal(ColumnBlocks(blocks, [1])[20:30], X[20:30, 1:])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(blocks))[650:2150], X[650:2150])
 
 
 def test_other_types_become_numbers(tmp_path):

@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.io import mmwrite
 
 from maitre.data.corpora import Corpus, read_corpus, read_documents
+from maitre.data.groups import GroupedRows
 
 COUNTS = np.array([[2, 0, 1], [0, 3, 0], [0, 0, 0]])
 WORDS = ["ant", "bee", "cow"]
@@ -131,6 +132,13 @@ def test_a_vocabulary_of_another_length_is_an_error(tmp_path):
     (tmp_path / "none.txt").write_text("\n")
     with pytest.raises(ValueError, match="is empty"):
         read_corpus(tmp_path / "a.npz", tmp_path / "none.txt")
+
+
+def test_counts_of_every_type_are_taken():
+    for kind in ("bool", "int8", "uint16", "uint32", "uint64", "float32"):
+        corpus = GroupedRows.of_counts((COUNTS > 0).astype(kind))
+        assert corpus.raw.tolist() == [0, 2, 1]
+        assert corpus.starts.tolist() == [0, 2, 3, 3]
 
 
 def test_columns_of_counts_are_found_by_the_names_of_the_words(tmp_path):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import maitre as mt
+from maitre.posterior.commits import set_aside
 from maitre.posterior.folder import RunFolder, locked, read_run
 from maitre.posterior.stored import ArrayWriter, StoredArray, create_array
 from maitre.states.base import Variable
@@ -183,6 +184,20 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(tmp_path):
     for store in (tmp_path / "file", tmp_path / "file" / "deeper"):
         with pytest.raises(ValueError, match="is a file; expected a folder"):
             mt.sample(TABLE, store=store, **OPTIONS)
+
+
+def test_a_disk_that_fills_up_leaves_a_checkpoint_in_memory():
+    """Also in its last bytes: a file that is too short would be read as other labels."""
+    resource = pytest.importorskip("resource", reason="limits of processes are those of Unix")
+    values, (soft, hard) = np.arange(1_500_001, dtype=np.int32), resource.getrlimit(resource.RLIMIT_FSIZE)
+    for missing in (0, 1, 100, 2_000, 1_000_000):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (values.nbytes - missing, hard))
+        try:
+            found = set_aside(values)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert isinstance(found, np.memmap) == (missing == 0)
+        np.testing.assert_array_equal(found, values)
 
 
 def test_a_result_is_replaced_whole(run, tmp_path, monkeypatch):

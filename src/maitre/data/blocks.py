@@ -44,6 +44,12 @@ class Blocks(ABC):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self[:], dtype=dtype)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_here"}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        vars(self).update(values, _here=threading.local())  # what a thread read last
+
     @abstractmethod
     def read(self, begin: int, end: int) -> Floats:
         """Rows from `begin` to `end`."""
@@ -103,7 +109,7 @@ class ZarrBlocks(Blocks):
     def __init__(self, array: Any, location: str) -> None:
         self.array, self.location = array, location
         self.shape = (int(array.shape[0]), int(array.shape[1]) if array.ndim > 1 else 1)
-        self.step = int(array.chunks[0]) * max(1, NUMBERS_TOGETHER // self.shape[1] // int(array.chunks[0]))
+        self.step = int(array.chunks[0]) * max(1, NUMBERS_TOGETHER // max(1, self.shape[1]) // int(array.chunks[0]))
         self._here = threading.local()
 
     def _block(self, number: int) -> Floats:

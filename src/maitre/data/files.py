@@ -62,7 +62,7 @@ def read_table(path: str | os.PathLike[str], separator: str | None = None, decim
 
 def open_table(path: str | os.PathLike[str]) -> Any:
     """`read_table`, but large files of numbers (.npy, .parquet) and .zarr folders stay on disk and are read block by block."""
-    return read_noted(path, on_disk=True).table
+    return read_noted("./-" if os.fspath(path) == STANDARD_INPUT else path, on_disk=True).table  # only a command waits for its input
 
 
 def read_noted(path: str | os.PathLike[str], separator: str | None = None, decimal: str | None = None, on_disk: bool = False) -> Reading:

@@ -178,7 +178,7 @@ def counted_words(counts: Any) -> Any:
         raise ValueError(
             f"the count of word {matrix.indices[bad[0]]} in document {_row(matrix, bad[0])} is {matrix.data[bad[0]]}; counts are whole numbers of at least 0"
         )
-    whole = matrix.data if matrix.data.dtype.kind in "iu" else matrix.data.astype(np.int64)
+    whole = matrix.data if matrix.data.dtype.kind in "iu" and np.can_cast(matrix.data.dtype, np.int64) else matrix.data.astype(np.int64)
     if not matrix.has_canonical_format or not np.all(whole):
         matrix = sparse.csr_matrix((whole.astype(np.int64), matrix.indices, matrix.indptr), shape=matrix.shape, copy=True)
         matrix.sum_duplicates()

@@ -186,9 +186,10 @@ def choose_tables(state: FranchiseState, seats: Seats, rng: Any) -> Seats:
     n = state.model.n
     first = np.repeat(state.starts[:-1], np.diff(state.starts))  # of each point's group
     offset = np.repeat(np.cumsum(seats.in_group) - seats.in_group, np.diff(state.starts))
-    numbers = seats.tables + first - offset
+    of_points = seats.tables
+    numbers = of_points + first - offset
     tables, dishes = numbers.astype(np.int32), np.zeros(n, dtype=np.int32)
-    dishes[numbers] = seats.dishes[seats.tables]
+    dishes[numbers] = seats.dishes[of_points]
     at_table = np.bincount(numbers, minlength=n)
     served, in_group, place = np.bincount(seats.dishes, minlength=state.capacity), seats.in_group.copy(), np.zeros(3, dtype=np.int64)
     while not state.run(

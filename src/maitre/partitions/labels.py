@@ -84,11 +84,11 @@ def _rename(slots: Any, names: Ints, result: Any) -> None:
 
 
 class Numbered:
-    """`canonical` for labels known to lie below `capacity`, worked out when asked for: `np.asarray(numbered)`, or a range of points; true as long as the labels stay.
+    """`canonical` for labels known to lie below `capacity`, worked out when asked for: `np.asarray(numbered)`, or some of the points; true as long as the labels stay.
 
     >>> numbered = Numbered(np.array([7, 7, 2, 7, 0], dtype=np.int32), 8, np.uint8)
-    >>> np.asarray(numbered).tolist(), numbered[2:4].tolist()
-    ([0, 0, 1, 0, 2], [1, 0])
+    >>> np.asarray(numbered).tolist(), numbered[2:4].tolist(), int(numbered[4])
+    ([0, 0, 1, 0, 2], [1, 0], 2)
     """
 
     ndim = 1
@@ -100,11 +100,11 @@ class Numbered:
     def __len__(self) -> int:
         return len(self.slots)
 
-    def __getitem__(self, points: slice) -> Any:
-        chosen = self.slots[points]
-        result = np.empty(len(chosen), dtype=self.dtype)
-        _rename(chosen, self.names, result)
-        return result
+    def __getitem__(self, points: Any) -> Any:
+        chosen = np.asarray(self.slots[points])
+        result = np.empty(chosen.size, dtype=self.dtype)
+        _rename(chosen.reshape(-1), self.names, result)
+        return result.reshape(chosen.shape)[()]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self[:], dtype=dtype)

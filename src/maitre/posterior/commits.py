@@ -34,8 +34,9 @@ def set_aside(values: Any) -> Any:
     try:
         with tempfile.TemporaryFile() as file:
             for first in range(0, len(values), _AT_ONCE):
-                values[first : first + _AT_ONCE].tofile(file)
-            return np.memmap(file, values.dtype, mode="r")
+                file.write(np.ascontiguousarray(values[first : first + _AT_ONCE]).data)  # `tofile` does not notice a disk that fills up in the last bytes
+            file.flush()
+            return np.memmap(file, values.dtype, mode="r", shape=(len(values),))
     except OSError:
         return np.asarray(values)
 
