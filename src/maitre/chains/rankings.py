@@ -20,7 +20,7 @@ from maitre.priors.dirichlet_process import DirichletProcess
 from maitre.priors.pitman_yor import PitmanYor
 
 _DRAWS = 50
-_VISITS, _LEAST, _MOST = 30_000_000, 100, 800  # to voters; iterations
+_VISITS, _LEAST, _MOST = {False: 30_000_000, True: 24_000_000}, 100, 800  # to voters, under a generalized Mallows model or not; iterations
 _MANY_VOTERS, _CLUSTERS_AT_FIRST = 2000, 200
 _VOTERS = 12_000  # by whom families are compared
 _SEED = 0  # the choice depends on the data alone
@@ -44,11 +44,11 @@ def settings_for(model: Model, settings: Settings, thin: int | None = None) -> S
     Many voters who often agree (ballots) start from many clusters, others under a generalized Mallows model from one, which splits find their way from.
     """
     rankings: Any = model.data
-    ballots = rankings.n >= _MANY_VOTERS and len(rankings.starts) - 1 < 0.8 * rankings.n
-    one = isinstance(model.family, GeneralizedMallows) and not ballots
+    mallows = isinstance(model.family, GeneralizedMallows)
+    one = mallows and not (rankings.n >= _MANY_VOTERS and rankings.often_equal)
     init = "one" if one else f"random:{min(_CLUSTERS_AT_FIRST, max(1, rankings.n // 20))}"
     draws = settings.draws or _DRAWS
-    burn_in = int(np.clip(_VISITS // rankings.n, _LEAST, _MOST)) // 2 if settings.burn_in is None else settings.burn_in
+    burn_in = int(np.clip(_VISITS[mallows] // rankings.n, _LEAST, _MOST)) // 2 if settings.burn_in is None else settings.burn_in
     return replace(
         settings,
         draws=draws,
