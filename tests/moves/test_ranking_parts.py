@@ -28,7 +28,8 @@ def test_larger_clusters_have_more_parts_and_there_are_not_more_than_wanted():
     sizes = np.array([500, 400, 99, 1])
     for wanted in range(1, 60):
         parts = parts_of(sizes, wanted)
-        assert (parts >= 1).all() and (np.diff(parts) <= 0).all()
+        assert (parts >= 1).all()
+        assert (np.diff(parts) <= 0).all()
         assert parts.sum() <= max(wanted, len(sizes)) < parts.sum() + len(sizes)
 
 
