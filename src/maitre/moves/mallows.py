@@ -78,7 +78,7 @@ class Mallows(SplittingMove):
         redraw(state, self.rounds, _KINDS.index(self.orderings), rng)
         usual = _MANY_ITEMS if state.statistics.n_items > WORD else _MANY_BALLOTS if many else _FEW_ITEMS
         report = self.propose(state, split_and_merge, usual, rng)
-        state.log_joint = state.compute_log_joint()
+        state.touched()
         return report._replace(operations=operations)
 
     def _n_parts(self, state: OrderingState) -> int:
