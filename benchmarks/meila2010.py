@@ -293,7 +293,8 @@ def dispersions(options):
     rankings = ballots("Dublin West" if options.quick else "Meath")
     if rankings is None:
         return
-    posterior = sample_rankings(rankings, mt.families.GeneralizedMallows(), init="one", draws=4, burn_in=20 if options.quick else 150)
+    moves = [mt.moves.Mallows(parts=0)]  # dealt into parts, no cluster stays large
+    posterior = sample_rankings(rankings, mt.families.GeneralizedMallows(), moves=moves, init="one", draws=4, burn_in=20 if options.quick else 150)
     places = rankings.n_items - 1
     sums = {kind: np.zeros((2, places)) for kind in ("all", "large", "small")}
     lengths = {kind: np.zeros(2) for kind in sums}

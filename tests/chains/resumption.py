@@ -56,6 +56,8 @@ def cases():
         for name, move in forms.items():
             found[f"{name} {'sampled' if sampled else 'fixed'}"] = {"family": family, "prior": partition, "moves": move}
         if sampled:
+            dealt = {"data": RANKINGS, "family": "GeneralizedMallows", "moves": [mt.moves.Mallows(parts=30)], "burn_in": 60}  # at iteration 10
+            found["mallows dealt into parts"] = dealt | {"prior": partition}
             found["integrated"] = {"family": family, "prior": partition, "moves": permutation(integrate_concentration=True)}
             found["pitman-yor"] = {"family": family, "prior": mt.priors.PitmanYor(discount=mt.Beta(1, 3)), "moves": "gibbs+split_merge"}
     return found

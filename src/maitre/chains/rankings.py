@@ -21,6 +21,7 @@ from maitre.priors.pitman_yor import PitmanYor
 
 _DRAWS = 50
 _VISITS, _LEAST, _MOST = 30_000_000, 100, 800  # to voters; iterations
+_VISITS_MALLOWS = 24_000_000  # clusters with orderings take longer
 _MANY_VOTERS, _CLUSTERS_AT_FIRST = 2000, 200
 _VOTERS = 12_000  # by whom families are compared
 _SEED = 0  # the choice depends on the data alone
@@ -39,21 +40,24 @@ def model_of_rankings(rankings: Rankings, family: Family, prior: Prior | str | N
 
 
 def settings_for(model: Model, settings: Settings, thin: int | None = None) -> Settings:
-    """With numbers of iterations and a start. Half of the iterations are burn-in; draws are spread over as many more, since neighbours among them are alike.
+    """With numbers of iterations and a start. Half of the iterations are burn-in, or a third under a generalized Mallows model, which burn-in takes far from its start; draws are spread
+    over the others, since neighbours among them are alike.
 
     Many voters who often agree (ballots) start from many clusters, others under a generalized Mallows model from one, which splits find their way from.
     """
     rankings: Any = model.data
-    ballots = rankings.n >= _MANY_VOTERS and len(rankings.starts) - 1 < 0.8 * rankings.n
-    one = isinstance(model.family, GeneralizedMallows) and not ballots
+    mallows = isinstance(model.family, GeneralizedMallows)
+    one = mallows and not (rankings.n >= _MANY_VOTERS and rankings.often_equal)
     init = "one" if one else f"random:{min(_CLUSTERS_AT_FIRST, max(1, rankings.n // 20))}"
     draws = settings.draws or _DRAWS
-    burn_in = int(np.clip(_VISITS // rankings.n, _LEAST, _MOST)) // 2 if settings.burn_in is None else settings.burn_in
+    iterations = int(np.clip((_VISITS_MALLOWS if mallows else _VISITS) // rankings.n, _LEAST, _MOST))
+    burn_in = iterations // (3 if mallows else 2) if settings.burn_in is None else settings.burn_in
+    spread = burn_in if settings.burn_in is not None else iterations - burn_in
     return replace(
         settings,
         draws=draws,
         burn_in=burn_in,
-        thin=thin or max(1, burn_in // draws),
+        thin=thin or max(1, spread // draws),
         init=init if isinstance(settings.init, str) and settings.init == "auto" else settings.init,
     )
 

@@ -14,6 +14,7 @@ from maitre.numerics.arguments import whole_number
 from maitre.numerics.arrays import Ints
 
 _MOST_ITEMS = 32_000
+_DISTINCT = 0.8  # of the voters, from which on rankings are not often equal
 
 
 class Ballots(NamedTuple):
@@ -100,6 +101,11 @@ class Rankings(Rows):
     def name_of(self, item: int) -> str:
         """What an item is called."""
         return str(item) if self.item_names is None else self.item_names[item]
+
+    @property
+    def often_equal(self) -> bool:
+        """Whether many voters have the same ranking as others, as is the case with ballots."""
+        return len(self.starts) - 1 < _DISTINCT * self.n
 
     # -- rows -------------------------------------------------------------------------------------------------------------------------------
 
