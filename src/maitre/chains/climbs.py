@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.cluster import hierarchy
 
 from maitre.chains.k_means import k_means
 from maitre.families.base import completes_points
@@ -184,6 +183,8 @@ def _restricted(model: Model, points: Ints) -> Model:
 
 def _trees(model: Model) -> Iterator[Floats]:
     """Ward's tree of the points and, where clusters may be elongated, that of the points made round; the same of numbers among other columns."""
+    from scipy.cluster import hierarchy  # which takes 15 MB, for those who need it
+
     if model.n <= _FEWEST:
         return
     for view in _views(model):
@@ -210,6 +211,7 @@ def _distances(x: Floats) -> Floats:
 def cut(tree: Floats, n_clusters: int) -> tuple[Ints, Ints]:
     """The nodes that are left when a tree is cut into so many clusters, and for each point the position of its own among them.
 
+    >>> from scipy.cluster import hierarchy
     >>> cut(hierarchy.linkage([[0.0], [0.1], [5.0], [5.3]], "ward"), 2)[1]
     array([0, 0, 1, 1])
     """

@@ -6,16 +6,18 @@ Memory follows the number of candidates: n · k for k nearest neighbours. Distan
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial import KDTree
 
 from maitre.data.validation import dense_matrix
 from maitre.numerics.arguments import number, one_of, whole_number
 from maitre.numerics.arrays import Floats, Ints, Slots
 from maitre.numerics.distributions import Parametrised
+
+if TYPE_CHECKING:
+    from scipy.spatial import KDTree
 
 METRICS = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf}
 EARTH_RADIUS = 6371.0088  # km, the mean radius
@@ -116,6 +118,8 @@ def neighbour_distances(points: Any, k: int | None = None, radius: float | None 
     k = None if k is None else whole_number("k", k, least=1)
     radius = None if radius is None else number("radius", radius, above=0)
     one_of("metric", metric, [*METRICS, "haversine"])
+    from scipy.spatial import KDTree  # which takes 10 MB, for those who need it
+
     places, exponent = _places(points, metric)
     tree = KDTree(places)
     found = _within(tree, _chord(radius, metric), exponent) if k is None else _nearest(tree, int(k), _chord(radius, metric), exponent)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from maitre.families.base import LOWEST_SCALE
 from maitre.numerics.distributions import Hyperprior, LogUniform
@@ -18,6 +17,7 @@ _FINE = 1e-6  # on that scale
 
 def _ascend(log_density: Callable[[float], float], value: float, prior: Hyperprior, lowest: float = LOWEST_SCALE, tolerance: float = _FINE) -> float:
     """The value near the present one at which prior and target together are highest, or the present one."""
+    from scipy.optimize import minimize_scalar  # which takes 10 MB, for those who need it
 
     def loss(real: float) -> float:
         candidate = prior.from_real(real)

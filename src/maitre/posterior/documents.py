@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.compilation import compiled
@@ -59,6 +58,8 @@ def overlaps(one: sparse.csr_matrix, other: sparse.csr_matrix) -> Floats:
 
 def matched(one: sparse.csr_matrix, other: sparse.csr_matrix) -> tuple[Ints, Floats]:
     """For each topic of one draw its partner in another, −1 without one, and their overlap (0 without one); every topic has at most one partner."""
+    from scipy.optimize import linear_sum_assignment  # which takes 10 MB, for those who need it
+
     found = overlaps(one, other)
     rows, columns = linear_sum_assignment(-found)
     partners, similar = np.full(one.shape[0], -1, dtype=np.int64), np.zeros(one.shape[0])
