@@ -34,9 +34,9 @@ _FEWEST = 4  # points per cluster
 _PRUNED = 2  # clusterings that cut a tree where it is best
 _CLIMBED = 6  # of the clusterings
 _SWEEPS = 8
-_MORE_ROWS, _NUMBERS_OF_ROWS = 20_000, 4_000_000  # that are looked at where clusters overlap, and of all their columns together
+_MORE_ROWS, _NUMBERS_OF_ROWS = 20_000, 300_000  # that are looked at where clusters overlap, and of all their columns together
 _NUMBERS_OF_MORE = (8, 16, 32, 64, 128)
-_CLIMBED_OF_MORE, _SWEEPS_AT_FIRST = 2, 2
+_SWEEPS_AT_FIRST = 2
 _CLEAR = 0.02  # nats per point by which labels may surprise
 _NARROW = 32  # columns
 _ROUGH = 0.05  # precision of hyper-parameters on the way, on the log scale
@@ -102,24 +102,27 @@ def _best_climb(model: Model, candidates: list[Candidate], sweep: Move, rng: Rng
 
 def _second_look(model: Model, sweep: Move, rng: RngState, stop: Event | None) -> list[MixtureState]:
     """Clusterings of many more points by k-means, climbed from: of clusters that overlap, a few points each tell too little to find them, or even that they are there."""
-    found: list[tuple[float, MixtureState]] = []
+    best: MixtureState | None = None
+    numbers: tuple[int, ...] = _NUMBERS_OF_MORE
+    highest, place = -math.inf, 0
     for view in _views(model):
-        highest, worse = -math.inf, 0
-        for n_clusters in _NUMBERS_OF_MORE:
+        worse = 0
+        for n_clusters in numbers:
             if worse == 2 or n_clusters * _FEWEST > model.n or (stop is not None and stop.is_set()):
                 break
             state = MixtureState(model, k_means(view, n_clusters, rng), values=_values_at_first(model))
             if math.isfinite(state.log_joint):
                 ascend_hyperparameters(state, rounds=1, tolerance=_ROUGH)
                 _climb(state, sweep, rng, _SWEEPS_AT_FIRST)
-                found.append((worth(state), state))
-                worse = 0 if found[-1][0] > highest else worse + 1
-                highest = max(highest, found[-1][0])
-    best = [state for _, state in sorted(found, key=lambda one: -one[0])[:_CLIMBED_OF_MORE]]
-    for state in best:
-        if stop is None or not stop.is_set():
-            _climb(state, sweep, rng, _SWEEPS)
-    return best
+                reached, worse = worth(state), worse + 1
+                if reached > highest:
+                    best, highest, worse, place = state, reached, 0, _NUMBERS_OF_MORE.index(n_clusters)
+        numbers = _NUMBERS_OF_MORE[max(0, place - 1) : place + 2]  # other views are tried with about as many
+    if best is None:
+        return []
+    if stop is None or not stop.is_set():
+        _climb(best, sweep, rng, _SWEEPS)
+    return [best]
 
 
 def looked_at(model: Model, stop: Event | None = None) -> Looked:
