@@ -87,13 +87,13 @@ def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
 
 def _worth_per_row(model: Model, n_columns: int) -> float:
     """What the best start is worth (`maitre.chains.climbs.worth`), less ½ log n for every entry of the matrix of so many columns that was fitted to it (Schwarz 1978)."""
-    _, part, candidates = looked_at(model.exchangeable)
+    _, part, candidates, _ = looked_at(model.exchangeable)
     return (candidates[0].worth - 0.25 * n_columns * (n_columns + 1) * np.log(part.n)) / part.n
 
 
 def _share_of_chance(independent: Model) -> float:
     """By how much correlations within clusters of independent columns are to be shrunk (Schäfer & Strimmer 2005): 1, if there are none."""
-    _, part, candidates = looked_at(independent.exchangeable)
+    _, part, candidates, _ = looked_at(independent.exchangeable)
     labels, x = candidates[0].labels, part.encoded["x"]
     sizes = np.bincount(labels)
     centred = x - np.stack([np.bincount(labels, column) / sizes for column in x.T], axis=1)[labels]

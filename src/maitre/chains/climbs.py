@@ -22,6 +22,7 @@ from maitre.model import Model
 from maitre.moves.base import Move
 from maitre.moves.gibbs import label_surprise
 from maitre.numerics.arrays import Floats, Ints
+from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import RngState
 from maitre.optimize.ascent import ascend_hyperparameters
 from maitre.states.clusters import move_all, total_log_marginal
@@ -52,16 +53,17 @@ class Candidate(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """The points from which a start is found, the model of these, and clusterings of them, the best first."""
+    """The points from which a start is found, the model of these, clusterings of them, the best first, and whether that has clusters which hardly overlap."""
 
     points: Ints
     part: Model
     candidates: list[Candidate]
+    clear: bool
 
 
 def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None, number: int = 0) -> MixtureState:
     """The best of several starts; of many points, some, by which the others are then seated. Another chain, by its `number`, does without the first ones, to begin elsewhere."""
-    some, part, candidates = looked_at(model, stop)
+    some, part, candidates, _ = looked_at(model, stop)
     best = _best_climb(part, candidates[min(number, len(candidates) - 1) :], sweep, rng, stop)
     if len(some) == model.n or _is_clear(best):
         return _completed(model, some, best, sweep, rng)
@@ -127,13 +129,14 @@ def _second_look(model: Model, sweep: Move, rng: RngState, stop: Event | None) -
 
 def looked_at(model: Model, stop: Event | None = None) -> Looked:
     """Clusterings of some of the points. Found once: all chains of a model begin with them."""
-    with model.starts.lock:
+    with model.starts.lock, one_thread_per_product():
         if model.starts.found is not None:
             return model.starts.found  # type: ignore[no-any-return]
         more = _more(model)
         some = more[spread(len(more), _ROWS if model.family.arrays(model.encoded) else _FEWER_ROWS)]
         part = model if len(some) == model.n else _restricted(model, some)
-        found = Looked(some, part, _candidates(part, stop))
+        candidates = _candidates(part, stop)
+        found = Looked(some, part, candidates, _is_clear(MixtureState(part, candidates[0].labels, values=candidates[0].values)))
         if not (stop is not None and stop.is_set()):
             model.starts.found = found
         return found
@@ -219,10 +222,13 @@ def cut(tree: Floats, n_clusters: int) -> tuple[Ints, Ints]:
     array([0, 0, 1, 1])
     """
     n = len(tree) + 1
+    joined = np.arange(n - n_clusters)
     top = np.arange(2 * n - 1)
-    for row in range(n - n_clusters - 1, -1, -1):
-        top[int(tree[row, 0])] = top[int(tree[row, 1])] = top[n + row]
-    return np.unique(top[:n], return_inverse=True)
+    top[tree[joined, :2].astype(np.int64)] = n + joined[:, None]
+    while not np.array_equal(higher := top[top], top):
+        top = higher
+    chosen = np.bincount(top[:n], minlength=2 * n - 1) > 0
+    return np.flatnonzero(chosen), (np.cumsum(chosen) - 1)[top[:n]]
 
 
 class _Branch(NamedTuple):

@@ -17,7 +17,7 @@ from maitre.chains.chain import Chain, advance, begin, go_on
 from maitre.chains.progress import Progress
 from maitre.chains.recorder import MEMORY_BUDGET, Memory, bytes_needed
 from maitre.chains.settings import Settings
-from maitre.chains.starts import parse_init
+from maitre.chains.starts import begins_clear, parse_init
 from maitre.engines import engine_named, run_all, share
 from maitre.engines.base import Engine
 from maitre.engines.cores import n_cores
@@ -189,11 +189,11 @@ def most_complete(n_kept: list[int]) -> tuple[list[int], int]:
 
 def new_run(model: Model, settings: Settings, conditions: Conditions) -> Run:
     """A run from the beginning; everything that can be wrong is found out before anything runs."""
-    settings = settings.filled(model.n)
     moves = resolve(settings.moves, model)
     for chain in range(settings.chains if np.ndim(settings.init) == 2 else 1):
         parse_init(settings.init_of(chain), model)
     kind, chains = state_of(moves), settings.chains
+    settings = settings.filled(model.n, clear=settings.draws is None and begins_clear(model, settings.init, kind))
     kept = kind.kept_variables(model)
     keep_alive, store = None, conditions.store
     if store is None and bytes_needed(kept, chains, int(settings.draws or 0), model.n) > MEMORY_BUDGET:

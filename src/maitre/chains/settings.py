@@ -11,11 +11,10 @@ from maitre.numerics.arguments import as_seed, number, whole_number
 from maitre.partitions.labels import canonical
 
 _MOST_CHAINS = 10_000
-_POINTS, _DRAWS = (
-    (150, 350, 1_800, 5_000, 10_000),
-    (1000, 430, 170, 30, 15),
-)  # a few seconds for each; of more points, where clusters tend to be clear, fewer do
-_LEAST_BURN_IN, _MOST_BURN_IN = 10, 400  # chains start from good places
+_POINTS = (150, 350, 1_800, 5_000, 10_000)
+_DRAWS = (1000, 430, 170, 30, 15)  # a few seconds for each
+_DRAWS_OF_CLEAR_CLUSTERS = (1000, 430, 170, 10, 10)  # which hardly differ from draw to draw
+_LEAST_BURN_IN, _MOST_BURN_IN = 10, 400  # chains start from good places; in those of clear clusters half as many at least
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,16 @@ class Settings:
             if getattr(self, name) is not None or name not in ("draws", "burn_in"):
                 object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
 
-    def filled(self, n: int) -> Settings:
-        """With numbers of draws for n points, and half as many before, between 10 and 400.
+    def filled(self, n: int, clear: bool = False) -> Settings:
+        """With numbers of draws for n points, and half as many before, between 10 (5 if the clusters are `clear`) and 400.
 
         >>> [(Settings().filled(n).draws, Settings().filled(n).burn_in) for n in (2, 350, 1000, 5000, 10**6)]
         [(1000, 400), (430, 215), (237, 118), (30, 15), (15, 10)]
+        >>> [(Settings().filled(n, True).draws, Settings().filled(n, True).burn_in) for n in (350, 3000, 10**6)]
+        [(430, 215), (43, 21), (10, 5)]
         """
-        usual = round(float(np.exp(np.interp(np.log(n), np.log(_POINTS), np.log(_DRAWS)))))
-        burn_in = int(np.clip(usual // 2, _LEAST_BURN_IN, _MOST_BURN_IN))
+        usual = round(float(np.exp(np.interp(np.log(n), np.log(_POINTS), np.log(_DRAWS_OF_CLEAR_CLUSTERS if clear else _DRAWS)))))
+        burn_in = int(np.clip(usual // 2, _LEAST_BURN_IN // 2 if clear else _LEAST_BURN_IN, _MOST_BURN_IN))
         return replace(self, draws=usual if self.draws is None else self.draws, burn_in=burn_in if self.burn_in is None else self.burn_in)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maitre.chains.climbs import climbed, worth
+from maitre.chains.climbs import climbed, looked_at, worth
 from maitre.chains.k_means import k_means
 from maitre.data.groups import GroupedRows
 from maitre.data.rows import BlockRows, Rows
@@ -173,10 +173,10 @@ def start(
     kind = kind or state_for(model.prior)
     if not (isinstance(init, str) and init == "auto"):
         state = seated(model, initial_labels(init, model, rng), rng, kind)
-        if kind is MixtureState and model.in_memory and model.family.climbs() and _means_clusters(init):
+        if _climbs(model, kind) and _means_clusters(init):
             ascend_hyperparameters(state, rounds=1)  # type: ignore[arg-type]  # with clusters as wide as the data expected, the first sweep would forget them
         return state
-    if kind is MixtureState and model.in_memory and model.family.climbs():
+    if _climbs(model, kind):
         return climbed(model, _sweep(model, kind), rng, stop, number)
     if issubclass(kind, FranchiseState) and model.in_memory and model.family.climbs():
         return _as_if_one_group(model, kind, rng, stop, number)
@@ -191,6 +191,15 @@ def start(
             sweep.step(state, rng)  # type: ignore[union-attr]
         candidates.append(state)
     return max(candidates, key=_worth) if len(candidates) > 1 else candidates[0]
+
+
+def begins_clear(model: Model, init: Any, kind: type[State]) -> bool:
+    """Whether chains begin with clusters that hardly overlap, as far as some of the points show."""
+    return isinstance(init, str) and init == "auto" and _climbs(model, kind) and looked_at(model).clear
+
+
+def _climbs(model: Model, kind: type[State]) -> bool:
+    return kind is MixtureState and model.in_memory and model.family.climbs()
 
 
 def _as_if_one_group(model: Model, kind: type[FranchiseState], rng: RngState, stop: Event | None, number: int) -> State:

@@ -44,7 +44,7 @@ def with_tails(model: Model, prior: Any) -> Model:
     if not (_LEAST <= model.n <= _MOST_ROWS and model.encoded["x"].shape[1] <= _MOST_COLUMNS):
         return model
     with one_thread_per_product():
-        _, part, candidates = looked_at(model.exchangeable)
+        _, part, candidates, _ = looked_at(model.exchangeable)
         if degrees_of_freedom(part.encoded["x"], candidates[0].labels) > _HEAVY:
             return model
         valid = np.asarray(model.valid)
