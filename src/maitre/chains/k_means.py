@@ -21,7 +21,7 @@ def k_means(vectors: Any, n_clusters: int, rng: RngState) -> Ints:
     vectors = sparse.csr_matrix(vectors, dtype=np.float64) if sparse.issparse(vectors) else np.asarray(vectors, dtype=np.float64)
     n_distinct = min(n_clusters, vectors.shape[0])
     with _controller().limit(limits=1, user_api="openmp"), one_thread_per_product():
-        return MiniBatchKMeans(n_distinct, n_init=1, random_state=int(draw_below(2**31, rng)), batch_size=4096).fit(vectors).labels_  # type: ignore[no-any-return]
+        return MiniBatchKMeans(n_distinct, n_init=1, random_state=int(draw_below(2**31, rng))).fit(vectors).labels_  # type: ignore[no-any-return]
 
 
 @cache
