@@ -1,14 +1,16 @@
 """Which family describes the data better, where nothing was said: full covariances, or columns that are independent within a cluster.
 
-Clusters with independent columns are found first, in at most 1,000 rows, among the cuts of Ward's trees. If nothing correlates within them, they are taken. If the best start of full covariances is clearly better than theirs, these are. Otherwise both are fitted to three
-quarters of at most 2,000 rows and judged by the density they give to the rest; of few rows every quarter is left out in turn. A full covariance has D(D + 1)/2 parameters, and the
-clusters share most of what there is to learn about them: where rows are many times as many it never does worse, and densities are not compared.
+Clusters with independent columns are found first, in at most 1,000 rows, among the cuts of Ward's trees. If nothing correlates within them, they are taken. A full covariance
+has D(D + 1)/2 parameters, and the clusters share most of what there is to learn about them: where rows are many times as many it never does worse, and is taken. Otherwise
+families are fitted to three quarters of at most 2,000 rows and judged by the density they give to the rest; of few rows every quarter is left out in turn. If little correlates,
+and independent columns do better than full covariances of their own clusters and of one cluster, that is enough. If the best start of full covariances is clearly better than
+that of independent columns, these are taken. Else clusters are found for both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,15 +27,18 @@ from maitre.model import Model, is_open
 from maitre.numerics.arrays import Floats, Ints
 from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import stream
+from maitre.optimize.ascent import ascend_hyperparameters
 from maitre.posterior.prediction import log_densities_given
 from maitre.priors.base import Prior
+from maitre.states.mixture import MixtureState
 
 _ROWS = 2000
 _PLENTY = 10  # rows per parameter of a covariance beyond which nothing is compared
 _CHEAP = 8  # columns below which full covariances take about as long as independent columns
 _FEW = 500  # rows of which every quarter is left out in turn
 _CLEAR = 0.1  # nats per row and column by which the best start with full covariances must be better for densities not to be compared
-_UNCORRELATED = 0.9  # the share of correlations within clusters that is chance, from which on columns count as independent
+_UNCORRELATED = 0.9  # the share of correlations within clusters that is chance, from which on columns count as independent …
+_LITTLE = 0.3  # … and from which on, if they do better than full covariances of the same clusters
 _CERTAIN = 2.0  # standard errors by which independent columns must do better
 _SEED = 0  # the choice depends on the data alone
 
@@ -72,17 +77,70 @@ def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
             return simpler.because(f"independent columns: within clusters {chance:.0%} of what correlates is chance")
         if plenty:
             return model
-        full, independent = _worth_per_row(model, n_columns), _worth_per_row(simpler, 0)
-        if full > independent + _CLEAR * n_columns:
-            return model.because(f"full covariances: the best start is worth {full:.2f} a row, {independent:.2f} with independent columns")
         quarters = np.array_split(some, 4)
-        held_out = quarters if len(some) <= _FEW else quarters[:1]
-        of_full, of_independent = (np.concatenate([_held_out(model, one, some, held) for held in held_out]) for one in (model.given, independent_columns()))
-    gain = of_independent - of_full
-    figures = f"held-out log density per row {of_independent.mean():.2f} with independent columns, {of_full.mean():.2f} with full covariances"
-    if gain.mean() > _CERTAIN * gain.std() / np.sqrt(len(gain)):
-        return simpler.because(f"independent columns predict better: {figures}")
-    return model.because(f"full covariances: {figures}")
+        splits = [_Split(np.asarray(model.valid), np.setdiff1d(some, held), held) for held in (quarters if len(some) <= _FEW else quarters[:1])]
+        independent: list[Any] | None = None
+        if chance > _LITTLE:
+            independent = [split.started(independent_columns()) for split in splits]
+            fits = ([state.canonical_labels() for state in independent], [np.zeros(state.model.n, dtype=np.int64) for state in independent])
+            full = [[split.ascended(model.given, labels) for split, labels in zip(splits, fit, strict=True)] for fit in fits]
+            comparisons = [_Comparison.of(splits, independent, states) for states in full]
+            if all(one.certain for one in comparisons):
+                return simpler.because(f"independent columns predict better: {comparisons[0].figures} of the same clusters")
+        worth_of_full, worth_of_independent = _worth_per_row(model, n_columns), _worth_per_row(simpler, 0)
+        if worth_of_full > worth_of_independent + _CLEAR * n_columns:
+            return model.because(f"full covariances: the best start is worth {worth_of_full:.2f} a row, {worth_of_independent:.2f} with independent columns")
+        independent = independent or [split.started(independent_columns()) for split in splits]
+        comparison = _Comparison.of(splits, independent, [split.started(model.given) for split in splits])
+    if comparison.certain:
+        return simpler.because(f"independent columns predict better: {comparison.figures}")
+    return model.because(f"full covariances: {comparison.figures}")
+
+
+class _Split(NamedTuple):
+    """Rows that are fitted, and rows that are held out."""
+
+    valid: Any
+    kept: Ints
+    held: Ints
+
+    def started(self, family: Any) -> Any:
+        """The best start found for the rows that are fitted."""
+        return start(Model.of(self.valid[self.kept], family), "auto", stream(_SEED, 1))
+
+    def ascended(self, family: Any, labels: Ints) -> Any:
+        """These rows with labels given."""
+        state = MixtureState(Model.of(self.valid[self.kept], family), labels)
+        ascend_hyperparameters(state)
+        return state
+
+    def log_densities(self, state: Any) -> Floats:
+        """Of the rows held out."""
+        state.commit()
+        return log_densities_given(state, state.model.family.at_prior_means().encode(self.valid[self.held]), len(self.held))
+
+
+class _Comparison(NamedTuple):
+    """Log densities per row of what is held out."""
+
+    of_independent: Floats
+    of_full: Floats
+
+    @classmethod
+    def of(cls, splits: list[_Split], independent: list[Any], full: list[Any]) -> _Comparison:
+        """Of states with independent columns and others with full covariances."""
+        return cls(*(np.concatenate([split.log_densities(state) for split, state in zip(splits, states, strict=True)]) for states in (independent, full)))
+
+    @property
+    def certain(self) -> bool:
+        """Whether independent columns do better, and not by chance."""
+        gain = self.of_independent - self.of_full
+        return bool(gain.mean() > _CERTAIN * gain.std() / np.sqrt(len(gain)))
+
+    @property
+    def figures(self) -> str:
+        """For people to read."""
+        return f"held-out log density per row {self.of_independent.mean():.2f} with independent columns, {self.of_full.mean():.2f} with full covariances"
 
 
 def _worth_per_row(model: Model, n_columns: int) -> float:
@@ -101,13 +159,3 @@ def _share_of_chance(independent: Model) -> float:
     several = sizes[labels] > 2
     z = centred[several] / np.where(spread > 0.0, spread, 1.0)[several]
     return shrinkage(z, np.zeros(x.shape[1]), np.ones(x.shape[1]))[1]
-
-
-def _held_out(model: Model, family: Any, rows: Ints, held: Ints) -> Floats:
-    """The log predictive density of each row that was held out, at the best start found for the others."""
-    valid = np.asarray(model.valid)
-    train = Model.of(valid[np.setdiff1d(rows, held)], family)
-    state: Any = start(train, "auto", stream(_SEED, 1))
-    state.commit()
-    encoded = train.family.at_prior_means().encode(valid[held])
-    return log_densities_given(state, encoded, len(held))

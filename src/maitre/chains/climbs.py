@@ -31,6 +31,7 @@ from maitre.states.mixture import MixtureState
 _ROWS = 2000  # of more points, so many are looked at, …
 _FEWER_ROWS = 1000  # … and so many where there is no matrix to learn
 _NUMBERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # of clusters
+_AT_LEAST, _FALLS = 8, 3  # numbers up to which are tried; beyond, until clusterings have become worse so often in a row
 _FEWEST = 4  # points per cluster
 _PRUNED = 2  # clusterings that cut a tree where it is best
 _CLIMBED = 6  # of the clusterings
@@ -146,17 +147,22 @@ def _candidates(model: Model, stop: Event | None) -> list[Candidate]:
     """Clusterings with hyper-parameters that suit them, the best first: one cluster, cuts of Ward's trees at several heights, and the best cuts given what these have found."""
     values, found = _values_at_first(model), []
 
-    def consider(labels: Ints, values: dict[str, Any]) -> None:
+    def consider(labels: Ints, values: dict[str, Any]) -> float:
         state = MixtureState(model, labels, values=values)
-        if math.isfinite(state.log_joint):  # a finite prior may not allow so many
-            ascend_hyperparameters(state, rounds=1, tolerance=_ROUGH)
-            found.append(Candidate(state.canonical_labels(), state.hypervariables, worth(state)))
+        if not math.isfinite(state.log_joint):  # a finite prior may not allow so many
+            return -math.inf
+        ascend_hyperparameters(state, rounds=1, tolerance=_ROUGH)
+        found.append(Candidate(state.canonical_labels(), state.hypervariables, worth(state)))
+        return found[-1].worth
 
-    consider(np.zeros(model.n, dtype=np.int64), values)
+    one = consider(np.zeros(model.n, dtype=np.int64), values)
     for tree in _trees(model):
+        before, falls = one, 0
         for n_clusters in _NUMBERS:
-            if n_clusters * _FEWEST <= model.n and not (stop is not None and stop.is_set()):
-                consider(cut(tree, n_clusters)[1], values)
+            if n_clusters * _FEWEST > model.n or (n_clusters > _AT_LEAST and falls >= _FALLS) or (stop is not None and stop.is_set()):
+                break
+            reached = consider(cut(tree, n_clusters)[1], values)
+            before, falls = reached, falls + 1 if reached < before else 0
         for _ in range(_PRUNED):
             best = max(found, key=lambda one: one.worth)
             consider(_best_cut(MixtureState(model, best.labels, values=best.values), tree, min(_NUMBERS[-1], model.n // _FEWEST)), best.values)
