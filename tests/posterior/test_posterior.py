@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,6 +7,7 @@ from scipy import sparse, stats
 
 import maitre as mt
 from maitre.posterior.diagnostics import effective_sample_size, split_r_hat
+from maitre.posterior.stored import PackedArray
 
 RNG = np.random.default_rng(1)
 X = np.concatenate([RNG.normal(size=(30, 2)), RNG.normal(size=(30, 2)) + 7.0])
@@ -137,3 +140,24 @@ def test_r_hat_sees_chains_that_disagree():
     assert split_r_hat(np.ones((2, 10))) == 1.0
     assert split_r_hat([[0.0] * 10, [1.0] * 10]) == np.inf
     assert np.isnan(split_r_hat([[1.0]]))
+
+
+def test_very_many_labels_stay_packed_and_behave_like_an_array(monkeypatch):
+    """The same indexing, arithmetic and methods as the array that few labels make up, also after a pickle."""
+    data = np.random.default_rng(0).normal(size=(40, 2))
+    plain = mt.sample(data, draws=6, burn_in=2, chains=2, seed=0, progress=False)
+    monkeypatch.setattr("maitre.posterior.stored._MOST_UNPACKED", 100)
+    packed = mt.sample(data, draws=6, burn_in=2, chains=2, seed=0, progress=False)
+    assert isinstance(packed.labels, PackedArray)
+    assert isinstance(plain.labels, np.ndarray)
+    assert all(draw.dtype == np.uint8 for chain in packed.labels.values for draw in chain)
+    for key in (0, -1, (1, 2), (slice(None), 3), (..., 5), (0, slice(1, 5, 2), slice(3)), (1, [4, 0])):
+        found, expected = packed.labels[key], plain.labels[key]
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(packed.labels == 0, plain.labels == 0)
+    np.testing.assert_array_equal(1 + packed.labels, 1 + plain.labels)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(packed)).labels.reshape(12, 40), plain.labels.reshape(12, 40))
+    assert packed.labels.max() == plain.labels.max()
+    assert not hasattr(packed.labels, "no_such_method")
+    np.testing.assert_array_equal(packed.point_estimate(), plain.point_estimate())

@@ -11,6 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Blocks(ABC):
         return {name: value for name, value in vars(self).items() if name != "_here"}
 
     def __setstate__(self, values: dict[str, Any]) -> None:
-        vars(self).update(values, _here=threading.local())  # what a thread read last
+        vars(self).update(values, _here=_ByThread())
 
     @abstractmethod
     def read(self, begin: int, end: int) -> Floats:
@@ -67,9 +68,26 @@ class Blocks(ABC):
         return found
 
 
+class _ByThread:
+    """What each thread has read last. A `threading.local` would go with its thread: at the end of the program, when a reader can no longer be closed."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, SimpleNamespace] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self) -> SimpleNamespace:
+        place = self._places.get(threading.get_ident())
+        if place is None:
+            with self._lock:
+                alive = {thread.ident for thread in threading.enumerate()}
+                place = SimpleNamespace()
+                self._places = {thread: own for thread, own in self._places.items() if thread in alive} | {threading.get_ident(): place}
+        return place
+
+
 _GAP = 64  # rows that are rather read than skipped
 _ROWS_AT_ONCE = 1 << 18
-_BUFFER = 1 << 20  # bytes of a column of a Parquet file
+_BUFFER = 1 << 17  # bytes of a column of a Parquet file
 
 
 class ArrayBlocks(Blocks):
@@ -110,10 +128,10 @@ class ZarrBlocks(Blocks):
         self.array, self.location = array, location
         self.shape = (int(array.shape[0]), int(array.shape[1]) if array.ndim > 1 else 1)
         self.step = int(array.chunks[0]) * max(1, NUMBERS_TOGETHER // max(1, self.shape[1]) // int(array.chunks[0]))
-        self._here = threading.local()
+        self._here = _ByThread()
 
     def _block(self, number: int) -> Floats:
-        here = self._here
+        here = self._here()
         if getattr(here, "number", -1) != number:
             values = np.asarray(self.array[number * self.step : (number + 1) * self.step], dtype=np.float64)
             here.number, here.values = number, values.reshape(len(values), self.shape[1])
@@ -142,23 +160,23 @@ class ParquetBlocks(Blocks):
             raise ValueError(f"column {text!r} of '{path}' is not made of numbers: only tables of numbers can be read block by block")
         self.names = list(schema.names)
         self.shape = (int(self.starts[-1]), len(self.names))
-        self._here = threading.local()
+        self._here = _ByThread()
 
     def read(self, begin: int, end: int) -> Floats:
         if begin >= end:
             return np.empty((0, self.shape[1]))
-        last = self._batch(begin)
-        parts = [last[begin - self._here.first :]]
-        while self._here.first + len(last) < end:
+        last, here = self._batch(begin), self._here()
+        parts = [last[begin - here.first :]]
+        while here.first + len(last) < end:
             last = self._next_batch()
             parts.append(last)
-        surplus = self._here.first + len(last) - end
+        surplus = here.first + len(last) - end
         parts[-1] = parts[-1][: len(parts[-1]) - surplus]
         return np.concatenate(parts)
 
     def _batch(self, row: int) -> Floats:
         """The batch of rows that this one is in; this thread's next one if that is it."""
-        here, group = self._here, int(np.searchsorted(self.starts, row, side="right")) - 1
+        here, group = self._here(), int(np.searchsorted(self.starts, row, side="right")) - 1
         if getattr(here, "first", row + 1) > row or here.first + len(here.values) < self.starts[group]:
             here.batches, here.first, here.values = self._batches(group), int(self.starts[group]), np.empty((0, self.shape[1]))
         while here.first + len(here.values) <= row:
@@ -166,11 +184,13 @@ class ParquetBlocks(Blocks):
         return here.values
 
     def _next_batch(self) -> Floats:
-        here = self._here
+        here = self._here()
         found = next(here.batches, None)
         if found is None:
             raise ValueError(f"'{self.location}' ends before row {self.shape[0]}: it has become shorter while it was read")
         here.first, here.values = here.first + len(here.values), found
+        if here.first + len(found) == self.shape[0]:
+            here.batches.close()  # with the file and its buffers
         return here.values
 
     def _batches(self, group: int) -> Iterator[Floats]:

@@ -33,7 +33,8 @@ from maitre.states.mixture import MixtureState
 class Posterior:
     """Draws from the posterior of a mixture.
 
-    `labels` has shape (chains, draws, n): a NumPy array, or a lazily read zarr array with the same indexing where the draws did not fit in memory.
+    `labels` has shape (chains, draws, n): a NumPy array; of very many labels, or where the draws did not fit in memory, one with the same indexing, arithmetic and methods that
+    gives the draws as they are asked for.
 
     >>> import maitre as mt
     >>> posterior = mt.sample([[0.0], [0.1], [5.0], [5.1]], draws=50, burn_in=50, chains=2, seed=0, progress=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -15,11 +16,14 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from maitre.states.base import Variable
 
 _CHUNK = 2**18  # numbers in a chunk, or one draw
 _MOST_DRAWS = 1024  # in a chunk
+_METHODS = frozenset(("astype", "copy", "flatten", "max", "mean", "min", "ravel", "reshape", "size", "std", "sum", "T", "tolist", "transpose", "var"))  # of all draws
+_MOST_UNPACKED = 2**23  # labels in memory that make up an array of their own
 _WIDTH = {"point": 2**22, "link": 2**22, "cluster": 16, "group": 1024, "cell": _CHUNK}  # entries of a draw in a chunk, at most
 _GROWS = ("cluster", "group", "cell")  # with the largest number so far
 
@@ -146,38 +150,33 @@ def padded_block(draws: Sequence[Any], variable: Variable, width: int) -> Any:
     return block
 
 
-class StoredArray:
-    """Draws on disk, read as they are asked for: `array[chain, draw]`, slices, or `np.asarray(array)`. What is damaged or missing is an error, never a value."""
+class LazyArray(NDArrayOperatorsMixin, ABC):
+    """Draws that become an array as they are asked for: `array[chain, draw]`, slices, or `np.asarray(array)`; in arithmetic and methods such as `max` all of them."""
 
-    def __init__(self, path: Path, chains: Sequence[int], n_draws: int, entry: tuple[int, ...], first: int = 0) -> None:
-        """The draws from `first` on, of `n_draws`; `entry` is the shape of a draw, as committed."""
-        self.path, self.chains, self.first, self.n_draws = path, list(chains), first, n_draws - first
-        self.keep_alive: Any = None  # a temporary folder that must not go before the array
-        self._array = self._opened()
-        self.dtype = self._array.dtype
-        self.shape = (len(self.chains), self.n_draws, *entry)
-        wanted = (max(self.chains) + 1, n_draws, *entry)
-        if len(self._array.shape) != len(wanted) or any(has < want for has, want in zip(self._array.shape, wanted, strict=True)):
-            raise self._damaged(f"it has shape {self._array.shape}")
-        self.ndim = len(self.shape)
+    chains: list[int]
+    first: int
+    n_draws: int
+    shape: tuple[int, ...]
+    dtype: Any
 
-    def _opened(self) -> Any:
-        import zarr
-
-        try:
-            return zarr.open_array(store=str(self.path), mode="r")
-        except Exception as error:
-            raise self._damaged(error) from None
-
-    def _damaged(self, error: Any) -> ValueError:
-        reason = " ".join(str(error).split())[:200]
-        return ValueError(f"the draws in {str(self.path)!r} are damaged ({reason}): they cannot be read; restore the folder from a copy")
+    @property
+    def ndim(self) -> int:
+        """Dimensions."""
+        return len(self.shape)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self[:], dtype=dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return getattr(ufunc, method)(*(np.asarray(one) if isinstance(one, LazyArray) else one for one in inputs), **options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in _METHODS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(np.asarray(self), name)
 
     def __getitem__(self, wanted: Any) -> Any:
         key: tuple[Any, ...] = wanted if isinstance(wanted, tuple) else (wanted,)
@@ -192,8 +191,54 @@ class StoredArray:
         before = [slice(None)] * (np.ndim(which) + np.ndim(places))
         return found[(*before, *rest)] if rest else found
 
+    @abstractmethod
     def _chain(self, chain: int, places: Any) -> Any:
         """These draws of one chain."""
+
+
+class PackedArray(LazyArray):
+    """Draws of the labels of very many points, in memory in as few bytes as they were drawn in."""
+
+    def __init__(self, values: Sequence[Sequence[Any]], dtype: Any) -> None:
+        self.values, self.chains, self.first, self.n_draws, self.dtype = values, list(range(len(values))), 0, len(values[0]), np.dtype(dtype)
+        self.shape = (len(values), self.n_draws, len(values[0][0]))
+
+    def _chain(self, chain: int, places: Any) -> Any:
+        if np.ndim(places) == 0:
+            return self.values[chain][places].astype(self.dtype)
+        block = np.empty((len(places), self.shape[2]), dtype=self.dtype)
+        for row, place in zip(block, places, strict=True):
+            row[:] = self.values[chain][place]
+        return block
+
+
+class StoredArray(LazyArray):
+    """Draws on disk. What is damaged or missing is an error, never a value."""
+
+    def __init__(self, path: Path, chains: Sequence[int], n_draws: int, entry: tuple[int, ...], first: int = 0) -> None:
+        """The draws from `first` on, of `n_draws`; `entry` is the shape of a draw, as committed."""
+        self.path, self.chains, self.first, self.n_draws = path, list(chains), first, n_draws - first
+        self.keep_alive: Any = None  # a temporary folder that must not go before the array
+        self._array = self._opened()
+        self.dtype = self._array.dtype
+        self.shape = (len(self.chains), self.n_draws, *entry)
+        wanted = (max(self.chains) + 1, n_draws, *entry)
+        if len(self._array.shape) != len(wanted) or any(has < want for has, want in zip(self._array.shape, wanted, strict=True)):
+            raise self._damaged(f"it has shape {self._array.shape}")
+
+    def _opened(self) -> Any:
+        import zarr
+
+        try:
+            return zarr.open_array(store=str(self.path), mode="r")
+        except Exception as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Any) -> ValueError:
+        reason = " ".join(str(error).split())[:200]
+        return ValueError(f"the draws in {str(self.path)!r} are damaged ({reason}): they cannot be read; restore the folder from a copy")
+
+    def _chain(self, chain: int, places: Any) -> Any:
         if np.size(places) == 0:
             return np.empty((*np.shape(places), *self.shape[2:]), dtype=self.dtype)
         first, last = int(np.min(places)), int(np.max(places))
@@ -215,5 +260,7 @@ def in_memory(values: Sequence[Sequence[Any]], variable: Variable) -> Any:
     """Draws of several chains, equally many of each, as one array."""
     if variable.over == "scalar":
         return np.asarray(values, dtype=variable.dtype)
+    if variable.over == "point" and sum(len(draw) for draws in values for draw in draws) > _MOST_UNPACKED:
+        return PackedArray(values, variable.dtype)
     width = max((len(draw) for draws in values for draw in draws), default=0)
     return np.stack([padded_block(draws, variable, width) for draws in values]) if len(values) != 1 else padded_block(values[0], variable, width)[None]
