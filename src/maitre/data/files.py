@@ -62,14 +62,15 @@ def read_table(path: str | os.PathLike[str], separator: str | None = None, decim
 
 def open_table(path: str | os.PathLike[str]) -> Any:
     """`read_table`, but large files of numbers (.npy, .parquet) and .zarr folders stay on disk and are read block by block."""
-    return read_noted("./-" if os.fspath(path) == STANDARD_INPUT else path, on_disk=True).table  # only a command waits for its input
+    return _read_file(Path(path), on_disk=True).table
 
 
 def read_noted(path: str | os.PathLike[str], separator: str | None = None, decimal: str | None = None, on_disk: bool = False) -> Reading:
-    """The table in a file, with notes on how it was read; with `on_disk` large files of numbers stay there."""
-    if os.fspath(path) == STANDARD_INPUT:
-        return _read_standard_input(separator, decimal)
-    file = Path(path)
+    """The table in a file, or in the standard input ("-"), with notes on how it was read; with `on_disk` large files of numbers stay there."""
+    return _read_standard_input(separator, decimal) if os.fspath(path) == STANDARD_INPUT else _read_file(Path(path), separator, decimal, on_disk)
+
+
+def _read_file(file: Path, separator: str | None = None, decimal: str | None = None, on_disk: bool = False) -> Reading:
     if on_disk and file.suffix.lower() == ".zarr" and file.is_dir():
         return Reading(open_blocks(file), [])
     kind = kind_of(file)
@@ -96,7 +97,7 @@ def _read_standard_input(separator: str | None, decimal: str | None) -> Reading:
         file = Path(folder, f"standard input{suffix}")
         file.write_bytes(content)
         try:
-            return read_noted(file, separator, decimal)
+            return _read_file(file, separator, decimal)
         except ValueError as error:
             raise ValueError(str(error).replace(f"'{file}'", "the standard input")) from None
 

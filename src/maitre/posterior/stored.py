@@ -22,7 +22,9 @@ from maitre.states.base import Variable
 
 _CHUNK = 2**18  # numbers in a chunk, or one draw
 _MOST_DRAWS = 1024  # in a chunk
-_METHODS = frozenset(("astype", "copy", "flatten", "max", "mean", "min", "ravel", "reshape", "size", "std", "sum", "T", "tolist", "transpose", "var"))  # of all draws
+_METHODS = frozenset(
+    ("astype", "copy", "flatten", "max", "mean", "min", "ravel", "reshape", "size", "std", "sum", "T", "tolist", "transpose", "var")
+)  # of all draws
 _MOST_UNPACKED = 2**23  # labels in memory that make up an array of their own
 _WIDTH = {"point": 2**22, "link": 2**22, "cluster": 16, "group": 1024, "cell": _CHUNK}  # entries of a draw in a chunk, at most
 _GROWS = ("cluster", "group", "cell")  # with the largest number so far

@@ -229,6 +229,28 @@ class ClusterState(State):
         return float(function(self.family.with_values(self.statistics, values), self.sizes))
 
 
+class LateLogJoint:
+    """A state whose log joint is computed when it is asked for, once after every change."""
+
+    compute_log_joint: Callable[[], float]
+    _log_joint: float | None = None
+
+    @property
+    def log_joint(self) -> float:
+        """The log joint at present."""
+        if self._log_joint is None:
+            self._log_joint = self.compute_log_joint()
+        return self._log_joint
+
+    @log_joint.setter
+    def log_joint(self, value: float) -> None:
+        self._log_joint = value
+
+    def touched(self) -> None:
+        """Something has changed."""
+        self._log_joint = None
+
+
 class HyperparameterState(ClusterState):
     """A state given which alone the hyper-parameters of its prior have a density; where they need more than it holds, the moves of the state draw them."""
 

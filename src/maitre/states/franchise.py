@@ -25,7 +25,7 @@ from maitre.numerics.prefix import STRIDE
 from maitre.partitions.labels import Numbered, canonical_slots, canonical_slots_of, renumber
 from maitre.priors.hierarchical import HierarchicalDirichletProcess
 from maitre.states.base import Values, Variable
-from maitre.states.clusters import ClusterState
+from maitre.states.clusters import ClusterState, LateLogJoint
 from maitre.states.group_counts import cells_of_groups, cells_of_topics, fill_slots, fill_words, first_places, follow_tables, largest_count, log_urns, sizes_of
 
 _SPARE_SLOTS = 8
@@ -43,8 +43,8 @@ def _room_for(n_clusters: int) -> int:
     return -(-(n_clusters + n_clusters // 16 + _SPARE_SLOTS) // STRIDE) * STRIDE
 
 
-class FranchiseState(ClusterState):
-    """Labels of points in groups, and the weights of their clusters in the common measure."""
+class FranchiseState(LateLogJoint, ClusterState):
+    """Labels of points in groups, and the weights of their clusters in the common measure. The log joint takes a pass over all points."""
 
     PRIOR: ClassVar[type[HierarchicalDirichletProcess]] = HierarchicalDirichletProcess
     STARTS = ("kmeans",)
@@ -55,7 +55,6 @@ class FranchiseState(ClusterState):
         super().__init__(model, compiled, values)
         n_clusters = int(np.max(labels, initial=0)) + 1 if len(labels) else 0
         self.labels: Any = canonical_slots_of(labels, _label_type(n_clusters))
-        self._log_joint: float | None = None
         self.starts: Ints = model.data.starts if starts is None else starts  # type: ignore[union-attr]
         self.n_groups = len(self.starts) - 1
         gamma = self.prior.group.mean if self.prior.own else float(self.prior.group)
@@ -277,24 +276,9 @@ class FranchiseState(ClusterState):
         """The partition of all points, clusters numbered in order of first appearance."""
         return canonical_slots(self.labels, self.capacity)
 
-    @property  # type: ignore[override]
-    def log_joint(self) -> float:
-        """log p(labels, weights, hyper-parameters, x), computed when it is asked for: it takes a pass over all points."""
-        if self._log_joint is None:
-            self._log_joint = self.compute_log_joint()
-        return self._log_joint
-
-    @log_joint.setter
-    def log_joint(self, value: float | None) -> None:
-        self._log_joint = value
-
     def status(self) -> str:
         """The number of clusters."""
         return f"{self.n_clusters} {'topics' if isinstance(self.family, Words) else 'clusters'}"
-
-    def touched(self) -> None:
-        """The labels have changed."""
-        self._log_joint = None
 
     def log_likelihood(self) -> float:
         """Σ_k log p(x_k)."""
@@ -318,7 +302,7 @@ class FranchiseState(ClusterState):
         self.prior = self.prior.at(values)
         if "group" in values:
             self.gammas[:] = values["group"]
-        self._log_joint = None
+        self.touched()
 
     def set_family(self, values: dict[str, float]) -> None:
         """New hyper-parameters of the family."""
@@ -327,7 +311,7 @@ class FranchiseState(ClusterState):
             self.statistics = self.family.with_values(self.statistics, values)
         else:
             self._replace_family(values)
-        self._log_joint = None
+        self.touched()
 
 
 class LabelledFranchiseState(FranchiseState):

@@ -269,7 +269,10 @@ class MixtureState(HyperparameterState):
     def set_prior(self, values: dict[str, float]) -> None:
         """New hyper-parameters of the prior."""
         before = self.log_prior_of_partition() + self.log_density_of_prior()
+        self._replace_prior(values)
+        self.log_joint += self.log_prior_of_partition() + self.log_density_of_prior() - before
+
+    def _replace_prior(self, values: dict[str, float]) -> None:
         self.prior = self.prior.at(values)
         self._tabulate()
         self._update_log_join()
-        self.log_joint += self.log_prior_of_partition() + self.log_density_of_prior() - before

@@ -21,6 +21,7 @@ from maitre.numerics.arrays import Ints
 from maitre.numerics.compilation import compiled_apart
 from maitre.partitions.labels import canonical_slots, canonical_slots_of
 from maitre.states.base import Values, Variable
+from maitre.states.clusters import LateLogJoint
 from maitre.states.mixture import MixtureState, _room_for
 
 
@@ -61,40 +62,23 @@ def total_log_marginal(s: Any, sizes: Ints) -> float:
     return value
 
 
-class RankingState(MixtureState):
-    """Labels of voters, and a row of numbers for every cluster."""
+class RankingState(LateLogJoint, MixtureState):
+    """Labels of voters, and a row of numbers for every cluster. The log joint takes an integral for every cluster and place, or a pass over all voters."""
 
     STARTS: ClassVar[tuple[str, ...]] = ("one",)
     SEATED_BY: ClassVar[str | None] = None
     ROWS: ClassVar[tuple[str, str]]  # the name of the rows, and the type of their numbers
 
     def __init__(self, model: Model, labels: Any, compiled: bool = True, values: Values | None = None) -> None:
-        self._log_joint: float | None = None
         self._rows: Any = None if values is None or self.ROWS[0] not in values else np.asarray(values[self.ROWS[0]])
         labels = canonical_slots_of(labels)
         if self._rows is not None:
             self._rows = self._rows[: int(labels.max(initial=-1)) + 1].astype(self.ROWS[1])
         super().__init__(model, labels, compiled, values)
 
-    @property  # type: ignore[override]
-    def log_joint(self) -> float:
-        """The log joint, computed when it is asked for: it takes an integral for every cluster and place, or a pass over all voters."""
-        if self._log_joint is None:
-            self._log_joint = self.compute_log_joint()
-        return self._log_joint
-
-    @log_joint.setter
-    def log_joint(self, value: float | None) -> None:
-        self._log_joint = value
-
-    def touched(self) -> None:
-        """Labels, rows or hyper-parameters have changed."""
-        self._log_joint = None
-
     def set_prior(self, values: dict[str, float]) -> None:
         """New hyper-parameters of the prior."""
-        self._log_joint = 0.0  # not to be worked out for values that are gone
-        super().set_prior(values)
+        self._replace_prior(values)
         self.touched()
 
     @classmethod
