@@ -1,4 +1,4 @@
-"""What a user who sets nothing gets: galaxy velocities, 40 clusters in 40 dimensions beside scikit-learn, MNIST digits.
+"""What a user who sets nothing gets: galaxy velocities, clusters in few and many dimensions beside scikit-learn, MNIST digits.
 
     python benchmarks/defaults.py
 
@@ -50,6 +50,24 @@ def separated_clusters() -> None:
         )
 
 
+def dimensions() -> None:
+    """Ten clusters in ever more dimensions; in few they overlap."""
+    for n_columns in (2, 8, 32, 64, 128, 512):
+        x, truth = gaussian_clusters(5_000, n_columns, 10, 2.0, seed=0)
+        mt.DPMixture(random_state=0).fit(x)  # compiles
+        ours, fast = cpu_seconds(lambda x=x: mt.DPMixture(random_state=0).fit_predict(x))
+        line = f"10 clusters in {n_columns} dimensions, n = 5,000: DPMixture {fast:.2f} s, adjusted Rand {mt.partitions.adjusted_rand(truth, ours):.3f}"
+        for n_components in (20, 100):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                rival = BayesianGaussianMixture(n_components=n_components, covariance_type="diag", random_state=0)
+                theirs, slow = cpu_seconds(lambda x=x, rival=rival: rival.fit_predict(x))
+            line += (
+                f"; diagonal BayesianGaussianMixture({n_components}) {slow:.2f} s, {mt.partitions.adjusted_rand(truth, theirs):.3f}, ratio {fast / slow:.2f}"
+            )
+        print(line)
+
+
 def mnist() -> None:
     if not present("mnist"):
         return
@@ -63,4 +81,5 @@ if __name__ == "__main__":
     with threadpool_limits(1):
         galaxy()
         separated_clusters()
+        dimensions()
         mnist()

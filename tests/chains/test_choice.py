@@ -7,6 +7,7 @@ import maitre as mt
 from maitre.chains.choice import assembled
 from maitre.chains.climbs import looked_at
 from maitre.cli.main import run
+from maitre.data.simulate import gaussian_clusters
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.normal(size=(20, 2)), RNG.normal(size=(20, 2)) + 7.0])
@@ -39,7 +40,7 @@ def test_everybody_gets_the_same_model(tmp_path):
         assert fields(model) == expected, name
 
 
-@pytest.mark.parametrize(("factor", "why"), [(6.0, "the best start is worth"), (0.8, "held-out log density per row"), (0.0, "is chance")])
+@pytest.mark.parametrize(("factor", "why"), [(6.0, "the best start is worth"), (0.8, "with full covariances"), (0.0, "is chance")])
 def test_the_family_that_predicts_better_is_chosen(factor, why):
     """Three clusters: twelve columns that a common factor correlates, clearly or less so, or forty that are independent, with few rows for forty columns."""
     rng = np.random.default_rng(1)
@@ -49,6 +50,16 @@ def test_the_family_that_predicts_better_is_chosen(factor, why):
     model = assembled(x)
     assert isinstance(model.family, mt.families.HierarchicalNormalInverseWishart if factor else mt.families.NormalInverseGamma), model.choice
     assert why in model.choice
+
+
+def test_overlapping_clusters_of_independent_columns_need_no_search_with_full_covariances():
+    """Merged clusters correlate, but on what was found full covariances are no better, and one of them for all points neither."""
+    x, _ = gaussian_clusters(1500, 60, 10, 0.3, seed=0)
+    model = assembled(x)
+    assert isinstance(model.family, mt.families.NormalInverseGamma)
+    assert "of the same clusters" in model.choice
+    correlated = assembled(x + 1.5 * RNG.normal(size=(1500, 2)) @ RNG.normal(size=(2, 60)))
+    assert isinstance(correlated.family, mt.families.HierarchicalNormalInverseWishart), correlated.choice
 
 
 def test_starts_are_found_once_also_under_a_prior_that_is_not_exchangeable():

@@ -3,10 +3,13 @@
 import itertools
 
 import numpy as np
+import pytest
 from scipy.cluster import hierarchy
 from scipy.special import logsumexp
 
-from maitre.chains.climbs import _best_cut, cut, worth
+from maitre.chains.climbs import _best_cut, cut, looked_at, worth
+from maitre.chains.run import Conditions, new_run
+from maitre.chains.settings import Settings
 from maitre.chains.starts import start
 from maitre.data.simulate import gaussian_clusters
 from maitre.families.hierarchical import HierarchicalNormalInverseWishart, filled
@@ -26,6 +29,43 @@ def cuts(tree, node, n):
     left, right = (cuts(tree, int(child), n) for child in tree[node - n, :2])
     points = [point for cluster in left[0] + right[0] for point in cluster]
     return [[points]] + [a + b for a, b in itertools.product(left, right)]
+
+
+@pytest.mark.parametrize("n", [2, 3, 40])
+def test_a_tree_is_cut_where_its_last_joins_are(n):
+    x = np.round(np.random.default_rng(n).normal(size=(n, 2)), 1)  # with ties
+    tree = hierarchy.linkage(x, "ward")
+    for n_clusters in {1, 2, n}:
+        clusters = {node: [node] for node in range(n)}
+        for row, (left, right) in enumerate(tree[: n - n_clusters, :2].astype(int)):
+            clusters[n + row] = clusters.pop(left) + clusters.pop(right)
+        nodes, labels = cut(tree, n_clusters)
+        assert nodes.tolist() == sorted(clusters)
+        assert {node: np.flatnonzero(labels == place).tolist() for place, node in enumerate(nodes)} == {node: sorted(own) for node, own in clusters.items()}
+
+
+def test_numbers_of_clusters_are_tried_until_they_have_become_worse():
+    """Few are tried of one cluster, and all of which the best is near the last, though there are two groups of them."""
+    rng = np.random.default_rng(0)
+    noise, groups = rng.normal(size=(600, 3)), 60.0 * rng.integers(0, 2, (1500, 1)) + rng.normal(size=(50, 3))[rng.integers(0, 50, 1500)] * 5.0
+    few, many = (looked_at(Model.of(x, HierarchicalNormalInverseWishart())).candidates for x in (noise, groups + 0.05 * rng.normal(size=(1500, 3))))
+    assert max(one.labels.max() for one in few) < 12
+    assert many[0].labels.max() > 40
+
+
+def test_clear_clusters_get_fewer_draws_unless_it_is_said_how_many():
+    """Labels of clear clusters hardly differ from draw to draw; of the overlapping ones, and where chains begin elsewhere, there are as many as ever."""
+    clear, overlapping = (gaussian_clusters(5000, 4, 3, spread, seed=1)[0] for spread in (100.0, 0.5))
+    family = HierarchicalNormalInverseWishart()
+
+    def lengths(x, **options):
+        settings = new_run(Model.of(x, family), Settings(**options), Conditions(progress=False)).settings
+        return settings.draws, settings.burn_in
+
+    assert lengths(clear) == (10, 5)
+    assert lengths(overlapping) == lengths(clear, init="one") == (30, 15)
+    assert lengths(clear, draws=20) == (20, 15)
+    assert lengths(clear, burn_in=2) == (10, 2)
 
 
 def test_the_best_cut_of_a_tree_is_the_best_of_all():
