@@ -57,7 +57,7 @@ def test_overlapping_clusters_of_independent_columns_need_no_search_with_full_co
     x, _ = gaussian_clusters(1500, 60, 10, 0.3, seed=0)
     model = assembled(x)
     assert isinstance(model.family, mt.families.NormalInverseGamma)
-    assert "of the same clusters" in model.choice
+    assert "of the same clusters or of one" in model.choice
     correlated = assembled(x + 1.5 * RNG.normal(size=(1500, 2)) @ RNG.normal(size=(2, 60)))
     assert isinstance(correlated.family, mt.families.HierarchicalNormalInverseWishart), correlated.choice
 

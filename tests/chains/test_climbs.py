@@ -7,11 +7,13 @@ import pytest
 from scipy.cluster import hierarchy
 from scipy.special import logsumexp
 
+from maitre.chains.choice import assembled
 from maitre.chains.climbs import _best_cut, cut, looked_at, worth
 from maitre.chains.run import Conditions, new_run
 from maitre.chains.settings import Settings
 from maitre.chains.starts import start
 from maitre.data.simulate import gaussian_clusters
+from maitre.families import NormalInverseGamma
 from maitre.families.hierarchical import HierarchicalNormalInverseWishart, filled
 from maitre.model import Model
 from maitre.moves.gibbs import label_surprise
@@ -45,25 +47,27 @@ def test_a_tree_is_cut_where_its_last_joins_are(n):
 
 
 def test_numbers_of_clusters_are_tried_until_they_have_become_worse():
-    """Few are tried of one cluster, and all of which the best is near the last, though there are two groups of them."""
-    rng = np.random.default_rng(0)
-    noise, groups = rng.normal(size=(600, 3)), 60.0 * rng.integers(0, 2, (1500, 1)) + rng.normal(size=(50, 3))[rng.integers(0, 50, 1500)] * 5.0
-    few, many = (looked_at(Model.of(x, HierarchicalNormalInverseWishart())).candidates for x in (noise, groups + 0.05 * rng.normal(size=(1500, 3))))
-    assert max(one.labels.max() for one in few) < 12
+    """Not many are tried of one cluster; but all of a chessboard, of which half as many clusters as it has fields are worse than few."""
+    rng = np.random.default_rng(2)
+    noise = rng.normal(size=(600, 3))
+    fields = 8.0 * np.array(np.meshgrid(range(7), range(7))).reshape(2, -1).T
+    few, many = (
+        looked_at(Model.of(x, HierarchicalNormalInverseWishart())).candidates for x in (noise, fields[np.arange(400) % 49] + rng.normal(size=(400, 2)))
+    )
+    assert len(few) < len(many)
     assert many[0].labels.max() > 40
 
 
 def test_clear_clusters_get_fewer_draws_unless_it_is_said_how_many():
-    """Labels of clear clusters hardly differ from draw to draw; of the overlapping ones, and where chains begin elsewhere, there are as many as ever."""
-    clear, overlapping = (gaussian_clusters(5000, 4, 3, spread, seed=1)[0] for spread in (100.0, 0.5))
-    family = HierarchicalNormalInverseWishart()
+    """Labels of clear clusters hardly differ from draw to draw. Of overlapping ones, and where chains begin elsewhere or a family is given, there are as many as ever."""
+    clear, overlapping = (gaussian_clusters(5000, 10, 3, spread, seed=1)[0] for spread in (100.0, 0.1))
 
-    def lengths(x, **options):
-        settings = new_run(Model.of(x, family), Settings(**options), Conditions(progress=False)).settings
+    def lengths(x, family=None, **options):
+        settings = new_run(assembled(x, family), Settings(**options), Conditions(progress=False)).settings
         return settings.draws, settings.burn_in
 
-    assert lengths(clear) == (10, 5)
-    assert lengths(overlapping) == lengths(clear, init="one") == (30, 15)
+    assert lengths(clear) == (10, 10)
+    assert lengths(overlapping) == lengths(clear, init="one") == lengths(clear, NormalInverseGamma()) == (30, 15)
     assert lengths(clear, draws=20) == (20, 15)
     assert lengths(clear, burn_in=2) == (10, 2)
 

@@ -151,7 +151,8 @@ def test_very_many_labels_stay_packed_and_behave_like_an_array(monkeypatch):
     assert isinstance(packed.labels, PackedArray)
     assert isinstance(plain.labels, np.ndarray)
     assert all(draw.dtype == np.uint8 for chain in packed.labels.values for draw in chain)
-    for key in (0, -1, (1, 2), (slice(None), 3), (..., 5), (0, slice(1, 5, 2), slice(3)), (1, [4, 0])):
+    keys = [0, -1, (1, 2), (slice(None), 3), (..., 5), (0, slice(1, 5, 2), slice(3)), (1, [4, 0]), (0, np.arange(6) > 2), ([0, 1], [2, 3]), (0, [1, 2], [3, 4])]
+    for key in [*keys, (..., None), None, (0, None), slice(0, 0), plain.labels == 0, (1, 2, 3), (slice(None), slice(2, 2)), (0, [[1, 2]])]:
         found, expected = packed.labels[key], plain.labels[key]
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
@@ -159,5 +160,17 @@ def test_very_many_labels_stay_packed_and_behave_like_an_array(monkeypatch):
     np.testing.assert_array_equal(1 + packed.labels, 1 + plain.labels)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(packed)).labels.reshape(12, 40), plain.labels.reshape(12, 40))
     assert packed.labels.max() == plain.labels.max()
+    assert packed.labels.size == plain.labels.size
+    assert 0 in packed.labels
+    with pytest.raises(TypeError, match="cannot be changed"):
+        packed.labels += 1
     assert not hasattr(packed.labels, "no_such_method")
     np.testing.assert_array_equal(packed.point_estimate(), plain.point_estimate())
+
+
+def test_a_stop_in_burn_in_leaves_a_state_also_of_very_many_points(monkeypatch):
+    monkeypatch.setattr("maitre.posterior.stored._MOST_UNPACKED", 100)
+    posterior = mt.sample(np.random.default_rng(0).normal(size=(80, 2)), draws=10**6, burn_in=10**6, chains=2, time_budget=0.05, progress=False)
+    assert posterior.settings["stopped_in_burn_in"]
+    assert posterior.labels[0, 0].shape == (80,)
+    assert posterior.best.shape == (80,)

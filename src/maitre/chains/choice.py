@@ -39,6 +39,7 @@ _FEW = 500  # rows of which every quarter is left out in turn
 _CLEAR = 0.1  # nats per row and column by which the best start with full covariances must be better for densities not to be compared
 _UNCORRELATED = 0.9  # the share of correlations within clusters that is chance, from which on columns count as independent …
 _LITTLE = 0.3  # … and from which on, if they do better than full covariances of the same clusters
+_ROUNDS = 20  # of steps up in the hyper-parameters of given clusters: three leave full covariances half a nat per row short
 _CERTAIN = 2.0  # standard errors by which independent columns must do better
 _SEED = 0  # the choice depends on the data alone
 
@@ -65,36 +66,44 @@ def _full_or_independent(model: Model, prior: Prior | str | None) -> Model:
     assert isinstance(model.data, Rows)
     n_columns = model.data.n_columns
     if not isinstance(model.family, HierarchicalNormalInverseWishart):
-        wide = n_columns > WIDE and type(model.family) is type(independent_columns())
-        return model.because(f"independent columns: a covariance of {n_columns} columns has too many parameters") if wide else model
+        if n_columns <= WIDE or type(model.family) is not type(independent_columns()):
+            return model
+        if model.in_memory:
+            looked_at(model.exchangeable)  # in passing: how long chains are depends on what is found
+        return model.because(f"independent columns: a covariance of {n_columns} columns has too many parameters")
     plenty = n_columns * (n_columns + 1) * _PLENTY < 2 * model.n
     if not model.in_memory or model.family.arrays(model.encoded).get("missing") or n_columns == 1 or model.n < 8 or (plenty and n_columns < _CHEAP):
         return model
-    some, simpler = np.random.default_rng(_SEED).permutation(model.n)[:_ROWS], Model.of(model.data, independent_columns(), prior)
+    simpler = Model.of(model.data, independent_columns(), prior)
     with one_thread_per_product():
         chance = _share_of_chance(simpler)
         if chance > _UNCORRELATED:
             return simpler.because(f"independent columns: within clusters {chance:.0%} of what correlates is chance")
         if plenty:
             return model
-        quarters = np.array_split(some, 4)
-        splits = [_Split(np.asarray(model.valid), np.setdiff1d(some, held), held) for held in (quarters if len(some) <= _FEW else quarters[:1])]
-        independent: list[Any] | None = None
-        if chance > _LITTLE:
-            independent = [split.started(independent_columns()) for split in splits]
-            fits = ([state.canonical_labels() for state in independent], [np.zeros(state.model.n, dtype=np.int64) for state in independent])
-            full = [[split.ascended(model.given, labels) for split, labels in zip(splits, fit, strict=True)] for fit in fits]
-            comparisons = [_Comparison.of(splits, independent, states) for states in full]
-            if all(one.certain for one in comparisons):
-                return simpler.because(f"independent columns predict better: {comparisons[0].figures} of the same clusters")
-        worth_of_full, worth_of_independent = _worth_per_row(model, n_columns), _worth_per_row(simpler, 0)
-        if worth_of_full > worth_of_independent + _CLEAR * n_columns:
-            return model.because(f"full covariances: the best start is worth {worth_of_full:.2f} a row, {worth_of_independent:.2f} with independent columns")
-        independent = independent or [split.started(independent_columns()) for split in splits]
-        comparison = _Comparison.of(splits, independent, [split.started(model.given) for split in splits])
-    if comparison.certain:
-        return simpler.because(f"independent columns predict better: {comparison.figures}")
-    return model.because(f"full covariances: {comparison.figures}")
+        return _compared(model, simpler, chance > _LITTLE)
+
+
+def _compared(model: Model, simpler: Model, little: bool) -> Model:
+    """The model, or that with independent columns where these do better on rows that are held out; `little` correlates within their clusters."""
+    some, valid = np.random.default_rng(_SEED).permutation(model.n)[:_ROWS], np.asarray(model.valid)
+    quarters = np.array_split(some, 4)
+    splits = [_Split(valid, np.setdiff1d(some, held), held) for held in (quarters if len(some) <= _FEW else quarters[:1])]
+    independent: Any = None
+    if little:
+        independent = _Fits.of(splits, [split.started(independent_columns()) for split in splits])
+        own = _Fits.of(splits, [split.ascended(model.given, state.canonical_labels()) for split, state in zip(splits, independent.states, strict=True)])
+        whole = _Fits.of(splits, [split.ascended(model.given, np.zeros(len(split.kept), dtype=np.int64)) for split in splits])
+        if independent.surely_better_than(own) and independent.surely_better_than(whole):
+            return simpler.because(f"independent columns predict better: {_figures(independent, max(own, whole, key=_mean))} of the same clusters or of one")
+    worth_of_full, worth_of_independent = _worth_per_row(model, model.encoded["x"].shape[1]), _worth_per_row(simpler, 0)
+    if worth_of_full > worth_of_independent + _CLEAR * model.encoded["x"].shape[1]:
+        return model.because(f"full covariances: the best start is worth {worth_of_full:.2f} a row, {worth_of_independent:.2f} with independent columns")
+    independent = independent or _Fits.of(splits, [split.started(independent_columns()) for split in splits])
+    full = _Fits.of(splits, [split.started(model.given) for split in splits])
+    if independent.surely_better_than(full):
+        return simpler.because(f"independent columns predict better: {_figures(independent, full)}")
+    return model.because(f"full covariances: {_figures(independent, full)}")
 
 
 class _Split(NamedTuple):
@@ -109,50 +118,52 @@ class _Split(NamedTuple):
         return start(Model.of(self.valid[self.kept], family), "auto", stream(_SEED, 1))
 
     def ascended(self, family: Any, labels: Ints) -> Any:
-        """These rows with labels given."""
+        """These rows with labels given, and the hyper-parameters that suit them."""
         state = MixtureState(Model.of(self.valid[self.kept], family), labels)
-        ascend_hyperparameters(state)
+        ascend_hyperparameters(state, rounds=_ROUNDS)
         return state
 
-    def log_densities(self, state: Any) -> Floats:
-        """Of the rows held out."""
-        state.commit()
-        return log_densities_given(state, state.model.family.at_prior_means().encode(self.valid[self.held]), len(self.held))
 
+class _Fits(NamedTuple):
+    """States, one for each split, and the log densities of the rows held out."""
 
-class _Comparison(NamedTuple):
-    """Log densities per row of what is held out."""
-
-    of_independent: Floats
-    of_full: Floats
+    states: list[Any]
+    log_densities: Floats
 
     @classmethod
-    def of(cls, splits: list[_Split], independent: list[Any], full: list[Any]) -> _Comparison:
-        """Of states with independent columns and others with full covariances."""
-        return cls(*(np.concatenate([split.log_densities(state) for split, state in zip(splits, states, strict=True)]) for states in (independent, full)))
+    def of(cls, splits: list[_Split], states: list[Any]) -> _Fits:
+        """The states, committed."""
+        found = []
+        for split, state in zip(splits, states, strict=True):
+            state.commit()
+            found.append(log_densities_given(state, state.model.family.at_prior_means().encode(split.valid[split.held]), len(split.held)))
+        return cls(states, np.concatenate(found))
 
-    @property
-    def certain(self) -> bool:
-        """Whether independent columns do better, and not by chance."""
-        gain = self.of_independent - self.of_full
+    def surely_better_than(self, other: _Fits) -> bool:
+        """Whether rows held out have a higher density, and not by chance."""
+        gain = self.log_densities - other.log_densities
         return bool(gain.mean() > _CERTAIN * gain.std() / np.sqrt(len(gain)))
 
-    @property
-    def figures(self) -> str:
-        """For people to read."""
-        return f"held-out log density per row {self.of_independent.mean():.2f} with independent columns, {self.of_full.mean():.2f} with full covariances"
+
+def _mean(fits: _Fits) -> float:
+    return float(fits.log_densities.mean())
+
+
+def _figures(independent: _Fits, full: _Fits) -> str:
+    return f"held-out log density per row {_mean(independent):.2f} with independent columns, {_mean(full):.2f} with full covariances"
 
 
 def _worth_per_row(model: Model, n_columns: int) -> float:
     """What the best start is worth (`maitre.chains.climbs.worth`), less ½ log n for every entry of the matrix of so many columns that was fitted to it (Schwarz 1978)."""
-    _, part, candidates, _ = looked_at(model.exchangeable)
-    return (candidates[0].worth - 0.25 * n_columns * (n_columns + 1) * np.log(part.n)) / part.n
+    looked = looked_at(model.exchangeable)
+    n = looked.part.n
+    return (looked.candidates[0].worth - 0.25 * n_columns * (n_columns + 1) * np.log(n)) / n
 
 
 def _share_of_chance(independent: Model) -> float:
     """By how much correlations within clusters of independent columns are to be shrunk (Schäfer & Strimmer 2005): 1, if there are none."""
-    _, part, candidates, _ = looked_at(independent.exchangeable)
-    labels, x = candidates[0].labels, part.encoded["x"]
+    looked = looked_at(independent.exchangeable)
+    labels, x = looked.candidates[0].labels, looked.part.encoded["x"]
     sizes = np.bincount(labels)
     centred = x - np.stack([np.bincount(labels, column) / sizes for column in x.T], axis=1)[labels]
     spread = np.sqrt(np.stack([np.bincount(labels, column**2) / sizes for column in centred.T], axis=1))[labels]

@@ -31,7 +31,8 @@ from maitre.states.mixture import MixtureState
 _ROWS = 2000  # of more points, so many are looked at, …
 _FEWER_ROWS = 1000  # … and so many where there is no matrix to learn
 _NUMBERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # of clusters
-_AT_LEAST, _FALLS = 8, 3  # numbers up to which are tried; beyond, until clusterings have become worse so often in a row
+_AT_LEAST, _FALLS = 8, 3  # with a matrix to learn, numbers up to which are tried; beyond, until clusterings have become worse so often in a row …
+_FAR = 0.5  # … and are so many nats per point worse than the best: half as many clusters as there are may be worse than few
 _FEWEST = 4  # points per cluster
 _PRUNED = 2  # clusterings that cut a tree where it is best
 _CLIMBED = 6  # of the clusterings
@@ -64,8 +65,9 @@ class Looked(NamedTuple):
 
 def climbed(model: Model, sweep: Move, rng: RngState, stop: Event | None, number: int = 0) -> MixtureState:
     """The best of several starts; of many points, some, by which the others are then seated. Another chain, by its `number`, does without the first ones, to begin elsewhere."""
-    some, part, candidates, _ = looked_at(model, stop)
-    best = _best_climb(part, candidates[min(number, len(candidates) - 1) :], sweep, rng, stop)
+    looked = looked_at(model, stop)
+    some, part = looked.points, looked.part
+    best = _best_climb(part, looked.candidates[min(number, len(looked.candidates) - 1) :], sweep, rng, stop)
     if len(some) == model.n or _is_clear(best):
         return _completed(model, some, best, sweep, rng)
     more = _more(model)
@@ -155,18 +157,23 @@ def _candidates(model: Model, stop: Event | None) -> list[Candidate]:
         found.append(Candidate(state.canonical_labels(), state.hypervariables, worth(state)))
         return found[-1].worth
 
-    one = consider(np.zeros(model.n, dtype=np.int64), values)
+    costly, of_one = bool(model.family.arrays(model.encoded)), consider(np.zeros(model.n, dtype=np.int64), values)
     for tree in _trees(model):
-        before, falls = one, 0
+        before, falls = of_one, 0
         for n_clusters in _NUMBERS:
-            if n_clusters * _FEWEST > model.n or (n_clusters > _AT_LEAST and falls >= _FALLS) or (stop is not None and stop.is_set()):
+            hopeless = costly and n_clusters > _AT_LEAST and falls >= _FALLS and before < max(found, key=_worth_of).worth - _FAR * model.n
+            if n_clusters * _FEWEST > model.n or hopeless or before == -math.inf or (stop is not None and stop.is_set()):
                 break
             reached = consider(cut(tree, n_clusters)[1], values)
             before, falls = reached, falls + 1 if reached < before else 0
         for _ in range(_PRUNED):
-            best = max(found, key=lambda one: one.worth)
+            best = max(found, key=_worth_of)
             consider(_best_cut(MixtureState(model, best.labels, values=best.values), tree, min(_NUMBERS[-1], model.n // _FEWEST)), best.values)
-    return sorted(found, key=lambda one: -one.worth)
+    return sorted(found, key=_worth_of, reverse=True)
+
+
+def _worth_of(candidate: Candidate) -> float:
+    return candidate.worth
 
 
 def worth(state: MixtureState) -> float:

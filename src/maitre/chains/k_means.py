@@ -10,7 +10,6 @@ from scipy import sparse
 
 from maitre.numerics.arrays import Ints
 from maitre.numerics.draw import draw_below
-from maitre.numerics.lanes import one_thread_per_product
 from maitre.numerics.rng import RngState
 
 
@@ -20,7 +19,7 @@ def k_means(vectors: Any, n_clusters: int, rng: RngState) -> Ints:
 
     vectors = sparse.csr_matrix(vectors, dtype=np.float64) if sparse.issparse(vectors) else np.asarray(vectors, dtype=np.float64)
     n_distinct = min(n_clusters, vectors.shape[0])
-    with _controller().limit(limits=1, user_api="openmp"), one_thread_per_product():
+    with _controller().limit(limits=1):
         return MiniBatchKMeans(n_distinct, n_init=1, random_state=int(draw_below(2**31, rng))).fit(vectors).labels_  # type: ignore[no-any-return]
 
 

@@ -152,7 +152,7 @@ class Run:
             self.recorder.finish(outcome)
             source = Stored(self.recorder.path, self.recorder.config, self.recorder.commit)
         if in_burn_in:  # what there is, is the present state
-            draws = {v.name: in_memory([[values[v.name]] for values in present.values()], v) for v in kept}
+            draws = {v.name: in_memory([[np.asarray(values[v.name])] for values in present.values()], v) for v in kept}
         else:
             draws, later = source.draws(which, n_draws), source.later(which, n_draws)
         for array in draws.values():

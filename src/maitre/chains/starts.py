@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maitre.chains.climbs import climbed, looked_at, worth
+from maitre.chains.climbs import climbed, worth
 from maitre.chains.k_means import k_means
 from maitre.data.groups import GroupedRows
 from maitre.data.rows import BlockRows, Rows
@@ -194,8 +194,8 @@ def start(
 
 
 def begins_clear(model: Model, init: Any, kind: type[State]) -> bool:
-    """Whether chains begin with clusters that hardly overlap, as far as some of the points show."""
-    return isinstance(init, str) and init == "auto" and _climbs(model, kind) and looked_at(model).clear
+    """Whether chains begin with clusters that hardly overlap, as far as is known from some of the points, by which the family was chosen."""
+    return isinstance(init, str) and init == "auto" and _climbs(model, kind) and model.starts.found is not None and bool(model.starts.found.clear)
 
 
 def _climbs(model: Model, kind: type[State]) -> bool:

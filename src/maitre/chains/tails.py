@@ -44,8 +44,8 @@ def with_tails(model: Model, prior: Any) -> Model:
     if not (_LEAST <= model.n <= _MOST_ROWS and model.encoded["x"].shape[1] <= _MOST_COLUMNS):
         return model
     with one_thread_per_product():
-        _, part, candidates, _ = looked_at(model.exchangeable)
-        if degrees_of_freedom(part.encoded["x"], candidates[0].labels) > _HEAVY:
+        looked = looked_at(model.exchangeable)
+        if degrees_of_freedom(looked.part.encoded["x"], looked.candidates[0].labels) > _HEAVY:
             return model
         valid = np.asarray(model.valid)
         some = np.random.default_rng(_SEED).permutation(model.n)[:_ROWS]

@@ -165,26 +165,26 @@ class ParquetBlocks(Blocks):
     def read(self, begin: int, end: int) -> Floats:
         if begin >= end:
             return np.empty((0, self.shape[1]))
-        last, here = self._batch(begin), self._here()
+        here = self._here()
+        last = self._batch(here, begin)
         parts = [last[begin - here.first :]]
         while here.first + len(last) < end:
-            last = self._next_batch()
+            last = self._next_batch(here)
             parts.append(last)
         surplus = here.first + len(last) - end
         parts[-1] = parts[-1][: len(parts[-1]) - surplus]
         return np.concatenate(parts)
 
-    def _batch(self, row: int) -> Floats:
+    def _batch(self, here: SimpleNamespace, row: int) -> Floats:
         """The batch of rows that this one is in; this thread's next one if that is it."""
-        here, group = self._here(), int(np.searchsorted(self.starts, row, side="right")) - 1
+        group = int(np.searchsorted(self.starts, row, side="right")) - 1
         if getattr(here, "first", row + 1) > row or here.first + len(here.values) < self.starts[group]:
             here.batches, here.first, here.values = self._batches(group), int(self.starts[group]), np.empty((0, self.shape[1]))
         while here.first + len(here.values) <= row:
-            self._next_batch()
+            self._next_batch(here)
         return here.values
 
-    def _next_batch(self) -> Floats:
-        here = self._here()
+    def _next_batch(self, here: SimpleNamespace) -> Floats:
         found = next(here.batches, None)
         if found is None:
             raise ValueError(f"'{self.location}' ends before row {self.shape[0]}: it has become shorter while it was read")

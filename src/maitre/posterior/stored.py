@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -22,10 +23,7 @@ from maitre.states.base import Variable
 
 _CHUNK = 2**18  # numbers in a chunk, or one draw
 _MOST_DRAWS = 1024  # in a chunk
-_METHODS = frozenset(
-    ("astype", "copy", "flatten", "max", "mean", "min", "ravel", "reshape", "size", "std", "sum", "T", "tolist", "transpose", "var")
-)  # of all draws
-_MOST_UNPACKED = 2**23  # labels in memory that make up an array of their own
+_MOST_UNPACKED = 2**24  # labels in memory that make up an array of their own
 _WIDTH = {"point": 2**22, "link": 2**22, "cluster": 16, "group": 1024, "cell": _CHUNK}  # entries of a draw in a chunk, at most
 _GROWS = ("cluster", "group", "cell")  # with the largest number so far
 
@@ -173,29 +171,45 @@ class LazyArray(NDArrayOperatorsMixin, ABC):
         return np.asarray(self[:], dtype=dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if "out" in options:
+            raise TypeError("draws cannot be changed: take a copy of them with np.array")
         return getattr(ufunc, method)(*(np.asarray(one) if isinstance(one, LazyArray) else one for one in inputs), **options)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in _METHODS:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(np.asarray(self), name)
+
+    def __contains__(self, value: Any) -> bool:
+        return value in np.asarray(self)
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return math.prod(self.shape)
 
     def __getitem__(self, wanted: Any) -> Any:
         key: tuple[Any, ...] = wanted if isinstance(wanted, tuple) else (wanted,)
         at = next((i for i, k in enumerate(key) if k is Ellipsis), None)
         if at is not None:
             key = (*key[:at], *[slice(None)] * (self.ndim - len(key) + 1), *key[at + 1 :])
+        if not all(_is_plain(k) for k in key) and not (len(key) == 2 and _is_plain(key[0]) and np.ndim(key[1]) == 1):
+            return np.asarray(self)[wanted]
         key += (slice(None),) * max(0, 2 - len(key))
         chains, draws, rest = key[0], key[1], key[2:]
         which: Any = np.asarray(self.chains)[chains]
         places = self.first + np.arange(self.n_draws)[draws]
-        found = self._chain(int(which), places) if np.ndim(which) == 0 else np.stack([self._chain(int(chain), places) for chain in which])
-        before = [slice(None)] * (np.ndim(which) + np.ndim(places))
-        return found[(*before, *rest)] if rest else found
+        if np.size(which) == 0:
+            return np.asarray(self)[wanted]
+        return self._chain(int(which), places, rest) if np.ndim(which) == 0 else np.stack([self._chain(int(chain), places, rest) for chain in which])
 
     @abstractmethod
-    def _chain(self, chain: int, places: Any) -> Any:
-        """These draws of one chain."""
+    def _chain(self, chain: int, places: Any, rest: tuple[Any, ...]) -> Any:
+        """These draws of one chain: what the `rest` of an index picks from each."""
+
+
+def _is_plain(key: Any) -> bool:
+    return isinstance(key, (int, np.integer, slice)) and not isinstance(key, bool)
 
 
 class PackedArray(LazyArray):
@@ -205,12 +219,13 @@ class PackedArray(LazyArray):
         self.values, self.chains, self.first, self.n_draws, self.dtype = values, list(range(len(values))), 0, len(values[0]), np.dtype(dtype)
         self.shape = (len(values), self.n_draws, len(values[0][0]))
 
-    def _chain(self, chain: int, places: Any) -> Any:
+    def _chain(self, chain: int, places: Any, rest: tuple[Any, ...]) -> Any:
+        draws = self.values[chain]
         if np.ndim(places) == 0:
-            return self.values[chain][places].astype(self.dtype)
-        block = np.empty((len(places), self.shape[2]), dtype=self.dtype)
-        for row, place in zip(block, places, strict=True):
-            row[:] = self.values[chain][place]
+            return draws[places][rest].astype(self.dtype)
+        block = np.empty((len(places), *np.shape(draws[0][rest])), dtype=self.dtype)
+        for t, place in enumerate(places):
+            block[t] = draws[place][rest]
         return block
 
 
@@ -240,7 +255,11 @@ class StoredArray(LazyArray):
         reason = " ".join(str(error).split())[:200]
         return ValueError(f"the draws in {str(self.path)!r} are damaged ({reason}): they cannot be read; restore the folder from a copy")
 
-    def _chain(self, chain: int, places: Any) -> Any:
+    def _chain(self, chain: int, places: Any, rest: tuple[Any, ...]) -> Any:
+        found = self._read(chain, places)
+        return found[(slice(None),) * np.ndim(places) + rest] if rest else found
+
+    def _read(self, chain: int, places: Any) -> Any:
         if np.size(places) == 0:
             return np.empty((*np.shape(places), *self.shape[2:]), dtype=self.dtype)
         first, last = int(np.min(places)), int(np.max(places))

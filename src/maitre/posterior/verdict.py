@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 WORRYING = 1.05  # R̂
 ENOUGH = 100  # effective draws of all chains together, below which quantiles are rough
 FEW = 25  # below which nothing should be said
+TOO_FEW = 20  # draws per chain for which R̂ means much
 _LABELS = 20_000_000  # read per chain
 _DRAWS_PER_CHAIN = 250
 _ALIKE = ("one", "singletons", "search", "given labels")  # starts that are the same for every chain
@@ -90,7 +91,7 @@ def described_draws(posterior: Posterior) -> tuple[dict[str, Floats], list[Any]]
     largest, entropy, distance = (np.empty((chains, len(places))) for _ in range(3))
     drawn = []
     for chain in range(chains):
-        labels = np.asarray(posterior.labels[chain])[places]
+        labels = np.asarray(posterior.labels[chain, places])
         for t, draw in enumerate(labels):
             shares = np.bincount(draw) / n
             largest[chain, t] = shares.max()
@@ -126,6 +127,9 @@ def _sentence(posterior: Posterior, table: dict[str, dict[str, float]], estimate
     suspect, r_hat = max(((name, row["r_hat"]) for name, row in table.items()), key=lambda item: item[1])
     if len(camps) > 1:
         return False, f"{_other_camps(estimates, rand, camps)}: {longer}, or use other moves."
+    if draws < TOO_FEW and r_hat > WORRYING:
+        alike = f"The {_number(chains)} chains report about the same partition. " if chains > 1 else ""
+        return False, f"{alike}From {draws} draws per chain nobody can tell whether their spread is right: for probabilities {longer}."
     if r_hat > WORRYING:
         who = "The chains do" if chains > 1 else "The chain does"
         return False, f"{who} not agree on {_WORDS[suspect]} yet (R̂ {r_hat:.2f}): {longer}."
