@@ -39,7 +39,7 @@ _FEW = 500  # rows of which every quarter is left out in turn
 _CLEAR = 0.1  # nats per row and column by which the best start with full covariances must be better for densities not to be compared
 _UNCORRELATED = 0.9  # the share of correlations within clusters that is chance, from which on columns count as independent …
 _LITTLE = 0.3  # … and from which on, if they do better than full covariances of the same clusters
-_ROUNDS = 20  # of steps up in the hyper-parameters of given clusters: three leave full covariances half a nat per row short
+_ROUNDS, _FINE = 20, 0.01  # of steps up in the hyper-parameters of given clusters, and their precision: three leave full covariances half a nat per row short
 _CERTAIN = 2.0  # standard errors by which independent columns must do better
 _SEED = 0  # the choice depends on the data alone
 
@@ -120,7 +120,7 @@ class _Split(NamedTuple):
     def ascended(self, family: Any, labels: Ints) -> Any:
         """These rows with labels given, and the hyper-parameters that suit them."""
         state = MixtureState(Model.of(self.valid[self.kept], family), labels)
-        ascend_hyperparameters(state, rounds=_ROUNDS)
+        ascend_hyperparameters(state, rounds=_ROUNDS, tolerance=_FINE)
         return state
 
 

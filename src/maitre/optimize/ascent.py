@@ -44,7 +44,7 @@ def ascend_arrays(state: MixtureState, rounds: int = 3) -> None:
 
 
 def ascend_hyperparameters(state: MixtureState, rounds: int = 3, tolerance: float = _FINE) -> float:
-    """Raise the log joint by moving each hyper-parameter that carries a prior; returns by how much. It never falls."""
+    """Raise the log joint by moving each hyper-parameter that carries a prior, until a round gains less than the tolerance; returns by how much. It never falls."""
     start, sizes = state.log_joint, state.sizes[state.sizes > 0]
     for _ in range(rounds):
         before = state.log_joint
@@ -62,6 +62,6 @@ def ascend_hyperparameters(state: MixtureState, rounds: int = 3, tolerance: floa
             if better != value:
                 state.set_family({name: better})
         ascend_arrays(state)
-        if state.log_joint < before + 1e-6:
+        if state.log_joint < before + max(1e-6, tolerance):
             break
     return state.log_joint - start
