@@ -69,7 +69,7 @@ def sample(
         `maitre.priors.DistanceDependent`.
     moves : names joined by "+", or move objects; "auto" is the best choice for the family, and "parallel" for 50,000 points or more.
     draws, burn_in : iterations kept and dropped, per chain; by default 1000 draws for up to 150 points, 430 for 350, 170 for 1,800, 30 for 5,000 and 15 for 10,000 and more,
-        after half as many (10 to 400). Where a family is chosen and finds clusters that hardly overlap, 10 draws of 5,000 points or more.
+        after half as many (10 to 400). Where a family is chosen and finds clusters that hardly overlap, 10 draws of 5,000 points or more, after 7.
     thin : keep every `thin`-th iteration.
     chains : independent chains, run on threads.
     seed : one seed gives the same draws on any number of threads. A whole number, a NumPy `Generator` to draw it from, or None for another one every time.

@@ -66,7 +66,7 @@ def test_clear_clusters_get_fewer_draws_unless_it_is_said_how_many():
         settings = new_run(assembled(x, family), Settings(**options), Conditions(progress=False)).settings
         return settings.draws, settings.burn_in
 
-    assert lengths(clear) == (10, 10)
+    assert lengths(clear) == (10, 7)
     assert lengths(overlapping) == lengths(clear, init="one") == lengths(clear, NormalInverseGamma()) == (30, 15)
     assert lengths(clear, draws=20) == (20, 15)
     assert lengths(clear, burn_in=2) == (10, 2)

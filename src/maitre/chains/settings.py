@@ -15,6 +15,7 @@ _POINTS = (150, 350, 1_800, 5_000, 10_000)
 _DRAWS = (1000, 430, 170, 30, 15)  # a few seconds for each
 _DRAWS_OF_CLEAR_CLUSTERS = (1000, 430, 170, 10, 10)  # which hardly differ from draw to draw
 _LEAST_BURN_IN, _MOST_BURN_IN = 10, 400  # chains start from good places
+_LEAST_BURN_IN_OF_CLEAR_CLUSTERS = 7  # in which little has to settle but hyper-parameters
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,15 @@ class Settings:
                 object.__setattr__(self, name, whole_number(name, getattr(self, name), least, most))
 
     def filled(self, n: int, clear: bool = False) -> Settings:
-        """With numbers of draws for n points, and half as many before, between 10 and 400; fewer draws of many points if their clusters are `clear`.
+        """With numbers of draws for n points, and half as many before, between 10 and 400; fewer of many points if their clusters are `clear`.
 
         >>> [(Settings().filled(n).draws, Settings().filled(n).burn_in) for n in (2, 350, 1000, 5000, 10**6)]
         [(1000, 400), (430, 215), (237, 118), (30, 15), (15, 10)]
         >>> [(Settings().filled(n, True).draws, Settings().filled(n, True).burn_in) for n in (350, 3000, 10**6)]
-        [(430, 215), (43, 21), (10, 10)]
+        [(430, 215), (41, 20), (10, 7)]
         """
         usual = round(float(np.exp(np.interp(np.log(n), np.log(_POINTS), np.log(_DRAWS_OF_CLEAR_CLUSTERS if clear else _DRAWS)))))
-        burn_in = int(np.clip(usual // 2, _LEAST_BURN_IN, _MOST_BURN_IN))
+        burn_in = int(np.clip(usual // 2, _LEAST_BURN_IN_OF_CLEAR_CLUSTERS if clear else _LEAST_BURN_IN, _MOST_BURN_IN))
         return replace(self, draws=usual if self.draws is None else self.draws, burn_in=burn_in if self.burn_in is None else self.burn_in)
 
     @property
