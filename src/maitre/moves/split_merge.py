@@ -48,7 +48,7 @@ from maitre.numerics.rng import RngState
 from maitre.states.mixture import MixtureState, first_empty
 
 _TEMPORARY_SLOTS = 3
-_COST = 12  # one evaluation here, with its share of an update, takes about as long as this many in a sweep of Gibbs
+_COST = 12  # one evaluation here, with its share of an update, takes about as long as so many in a sweep of Gibbs, unless to absorb a point takes longer
 
 
 @kernel
@@ -240,7 +240,7 @@ def propose_many(state: MixtureState, proposals: int, scans: int, rng: Any) -> R
         state.log_joint += change
         state.changes += int(moved)
         made, accepted, cost = made + int(done), accepted + int(successes), cost + int(evaluations)
-    return Report(_COST * cost, made, accepted)
+    return Report(max(_COST, state.model.family.absorb_cost(state.model.encoded)) * cost, made, accepted)
 
 
 def launch_many(state: MixtureState, proposals: int, scans: int, rng: Any, noise: Any = None) -> Report:
