@@ -147,6 +147,10 @@ def test_few_draws_and_one_chain():
     assert not of_labels([around(CENTRE, 2, 0)]).verdict().good
     assert not of_labels([around(CENTRE, 5, seed) for seed in range(2)]).verdict().good
     assert "One chain" in of_labels([around(CENTRE, 100, 0)]).verdict().sentence
+    climbing = np.cumsum(np.ones((4, 10)), axis=1)
+    few = of_labels([around(CENTRE, 10, seed) for seed in range(4)], climbing).verdict()
+    assert not few.good
+    assert "report about the same partition. From 10 draws per chain nobody can tell" in few.sentence
 
 
 def test_trapped_and_unconverged_chains_of_a_sampler_are_warned_of():

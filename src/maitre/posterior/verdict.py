@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WORRYING = 1.05  # R̂
 ENOUGH = 100  # effective draws of all chains together, below which quantiles are rough
 FEW = 25  # below which nothing should be said
-TOO_FEW = 20  # draws per chain for which R̂ means much
+TOO_FEW = 20  # draws per chain, below which R̂ means little
 _LABELS = 20_000_000  # read per chain
 _DRAWS_PER_CHAIN = 250
 _ALIKE = ("one", "singletons", "search", "given labels")  # starts that are the same for every chain
